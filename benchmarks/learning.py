@@ -1,0 +1,167 @@
+"""Does it learn? Trains each task over several seeds from its preset and stores every seed's result.
+
+    python benchmarks/learning.py                      # all tasks, 5 seeds, as many at once as there are cores
+    python benchmarks/learning.py ppo/CartPole-v1 --seeds 3
+
+The score of a seed is the mean return of its best checkpoint on 50 fresh evaluation episodes; the last checkpoint's is stored
+beside it. Results go to src/rl_training/zoo/results/ALGO__ENV.json with command, versions, hardware and date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent.parent / "src" / "rl_training" / "zoo" / "results"
+EPISODES = 50
+# task: (score to reach, how many seeds must reach it or "median")
+TASKS: dict[str, tuple[float, str]] = {
+    "ppo/CartPole-v1": (475.0, "4 of 5"),
+    "dqn/CartPole-v1": (475.0, "4 of 5"),
+    "sac/Pendulum-v1": (-200.0, "all"),
+    "ppo/Pendulum-v1": (-200.0, "median"),
+    "td3_bc/Pendulum-v1": (0.0, "beats its data and cloning"),
+}
+
+
+def train_seed(task: str, seed: int, output: Path) -> dict[str, Any]:
+    """Train one seed and measure it; runs in a process of its own."""
+    import torch
+
+    from rl_training import algorithms
+    from rl_training.config import find_preset, load_config
+
+    torch.set_num_threads(1)
+    algo, env_id = task.split("/", 1)
+    preset = find_preset(algo, env_id)
+    assert preset is not None, f"no preset for {task}"
+    quiet = {"seed": seed, "output_dir": str(output), "progress": "quiet", "tensorboard": False}
+    kind = algorithms.find(algo)
+    config = load_config(preset, quiet | ({"dataset": str(mixed_pendulum(output, seed))} if algo == "td3_bc" else {}))
+    started, cpu = time.perf_counter(), time.process_time()
+    agent = kind(config).learn()
+    assert agent.result is not None
+    row: dict[str, Any] = {
+        "seed": seed, "wall_s": round(time.perf_counter() - started, 1), "cpu_s": round(time.process_time() - cpu, 1),
+        "env_steps": int(agent.result.metrics["global_step"]), "updates": int(agent.result.metrics["updates"]),
+        "last": agent.evaluate(EPISODES).mean, "best": kind.load(agent.result.run_dir).evaluate(EPISODES).mean,
+        "curve": [
+            [entry["step"], round(entry["mean"], 2)]
+            for entry in map(json.loads, (agent.result.run_dir / "evaluations.jsonl").read_text().splitlines())
+        ],
+    }  # fmt: skip
+    if algo == "td3_bc":
+        row |= compare_with_cloning(config, row)
+    return row
+
+
+def mixed_pendulum(folder: Path, seed: int) -> Path:
+    """Steps of our own SAC on Pendulum at three stages of its training, and random ones: 10,000 of each."""
+    from rl_training import SAC
+    from rl_training.config import TrainConfig, find_preset, load_config
+    from rl_training.data.formats.native import write_dataset
+    from rl_training.experiment.callbacks import Callback
+    from rl_training.experiment.recording import Source, record
+
+    preset = find_preset("sac", "Pendulum-v1")
+    assert preset is not None
+    quiet = {"output_dir": str(folder), "progress": "quiet", "tensorboard": False, "seed": 1000 + seed, "total_steps": 6000}
+    stages: list[Path] = []
+
+    class Keep(Callback):
+        def on_checkpoint(self, run: Any, path: Path) -> None:
+            stages.append(run.agent.save(folder / f"behaviour-{seed}-{len(stages)}"))
+
+    SAC(load_config(preset, quiet | {"checkpoint_every": 2000, "eval_every": 0})).learn(callbacks=[Keep()])
+    agents = [SAC.load(path) for path in stages[:3]]
+    sources = [Source(None, 10_000), *(Source(agent, 10_000) for agent in agents)]
+    data = record(TrainConfig(algo="sac", env_id="Pendulum-v1"), sources, seed)
+    out = folder / f"mixed-pendulum-{seed}"
+    write_dataset(data, out, made={"by": "SAC at 2,000, 4,000 and 6,000 steps, and random", "steps": len(data), "seed": seed})
+    return out
+
+
+def compare_with_cloning(config: Any, row: dict[str, Any]) -> dict[str, Any]:
+    """The same data, network and number of updates with behaviour cloning alone (the Q term weighted 0), and the data's mean."""
+    from rl_training import TD3BC
+    from rl_training.config import override
+    from rl_training.data.dataset import load_dataset
+
+    cloned = TD3BC(override(config, bc_alpha=0.0)).learn()
+    returns = load_dataset(config.dataset).episode_returns()
+    full = [float(value) for value in returns]
+    return {"cloning_last": cloned.evaluate(EPISODES).mean, "data_mean": statistics.fmean(full), "data_episodes": len(full)}
+
+
+def verdict(task: str, rows: list[dict[str, Any]]) -> bool:
+    threshold, rule = TASKS[task]
+    scores = [row["best"] for row in rows]
+    if rule == "median":
+        return statistics.median(scores) >= threshold
+    if rule.startswith("beats"):
+        return all(row["last"] > max(row["cloning_last"], row["data_mean"]) for row in rows)
+    missed = sum(score < threshold for score in scores)
+    return missed == 0 if rule == "all" else missed <= len(scores) // 5
+
+
+def run_task(task: str, seeds: int, jobs: int) -> bool:
+    """Train all seeds of a task, store and print them."""
+    from rl_training.experiment.manifest import versions
+
+    def one(seed: int) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, __file__, task, "--one-seed", str(seed), "--work", folder]
+            done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+            if done.returncode:
+                raise SystemExit(f"{task} seed {seed} failed:\n{done.stderr}")
+            row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        others = {k: round(row[k], 1) for k in ("last", "cloning_last", "data_mean") if k in row}
+        print(f"  {task} seed {seed}: best {row['best']:.1f}  {others}  cpu {row['cpu_s']} s", flush=True)
+        return row
+
+    with ThreadPoolExecutor(jobs) as pool:
+        rows = list(pool.map(one, range(seeds)))
+    passed = verdict(task, rows)
+    threshold, rule = TASKS[task]
+    record = {
+        "task": task, "bar": threshold, "rule": rule, "passed": passed, "episodes": EPISODES, "seeds": rows,
+        "command": f"python benchmarks/learning.py {task} --seeds {seeds}", "versions": versions(),
+        "hardware": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
+        "date": datetime.now(UTC).date().isoformat(),
+    }  # fmt: skip
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{task.replace('/', '__')}.json").write_text(json.dumps(record, indent=1) + "\n")
+    scores = [row["best"] for row in rows]
+    outcome = "pass" if passed else "MISSED"
+    print(f"{task}: median {statistics.median(scores):.1f}, bar {threshold:g} ({rule}): {outcome}", flush=True)
+    return passed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", default=list(TASKS), help=f"among {', '.join(TASKS)}")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--one-seed", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one_seed is not None:
+        print(json.dumps(train_seed(args.tasks[0], args.one_seed, args.work)))
+        return 0
+    passed = [run_task(task, args.seeds, args.jobs) for task in args.tasks]
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

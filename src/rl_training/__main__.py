@@ -1,0 +1,7 @@
+"""`python -m rl_training`."""
+
+import sys
+
+from rl_training.cli.app import main
+
+sys.exit(main())

@@ -1,0 +1,62 @@
+"""The registry: every algorithm by its command-line name. `from rl_training.algorithms import PPO` imports only what it needs."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rl_training.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from rl_training.agent import Agent
+    from rl_training.algorithms.dqn import DQN
+    from rl_training.algorithms.ppo import PPO
+    from rl_training.algorithms.sac import SAC
+    from rl_training.algorithms.td3 import TD3
+    from rl_training.algorithms.td3_bc import TD3BC
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where an algorithm lives and what it is for: enough to list it without importing torch."""
+
+    module: str
+    agent: str
+    summary: str
+    actions: tuple[str, ...]
+    offline: bool = False
+
+
+REGISTRY: dict[str, Entry] = {
+    "ppo": Entry("ppo", "PPO", "Proximal policy optimization", ("discrete", "multidiscrete", "continuous")),
+    "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step and prioritized options", ("discrete",)),
+    "sac": Entry("sac", "SAC", "Soft actor-critic with learned temperature", ("continuous",)),
+    "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
+    "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
+}
+_AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
+
+
+def names() -> list[str]:
+    """Every algorithm name, as used on the command line and in preset folders."""
+    return list(REGISTRY)
+
+
+def find(name: str) -> type[Agent]:
+    """The agent class of an algorithm name."""
+    if name not in REGISTRY:
+        hint = did_you_mean(name, REGISTRY) or f"Known: {', '.join(REGISTRY)}."
+        raise ConfigError(f"Unknown algorithm '{name}'. {hint}", fix="List: rl-training list algos")
+    entry = REGISTRY[name]
+    agent: type[Agent] = getattr(importlib.import_module(f"rl_training.algorithms.{entry.module}"), entry.agent)
+    return agent
+
+
+def __getattr__(name: str) -> Any:
+    if name in _AGENTS:
+        return find(_AGENTS[name])
+    raise AttributeError(f"module 'rl_training.algorithms' has no attribute '{name}'")
+
+
+__all__ = ["DQN", "PPO", "REGISTRY", "SAC", "TD3", "TD3BC", "Entry", "find", "names"]

@@ -1,0 +1,52 @@
+"""What every replay algorithm has in common: the settings of its buffer and how they make one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rl_training.config import TrainConfig, setting
+from rl_training.data.replay_buffer import ReplayBuffer
+from rl_training.errors import ConfigError
+from rl_training.specs import ActionSpec, ObsSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig:
+    buffer_size: int = setting(1_000_000, help="transitions kept", ge=1)
+    batch_size: int = setting(256, help="transitions per update", ge=1)
+    learning_starts: int = setting(1_000, help="env steps of random actions stored before the first update", ge=0)
+    train_freq: int = setting(1, help="env steps between learning phases", ge=1)
+    gradient_steps: int = setting(1, help="updates per learning phase", ge=1)
+    gamma: float = setting(0.99, help="discount factor", ge=0, le=1)
+    n_step: int = setting(1, help="rewards summed before bootstrapping", ge=1)
+    priority: float = setting(0.0, help="exponent of prioritized replay; 0 samples uniformly", ge=0, le=1)
+    priority_beta: float = setting(0.4, help="initial importance exponent of prioritized replay, rising to 1", ge=0, le=1)
+
+
+def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> ReplayBuffer:
+    """The replay buffer that a `ReplayConfig` describes."""
+    c: ReplayConfig = config.algorithm
+    ratio = c.gradient_steps / c.train_freq
+    if c.learning_starts > c.buffer_size:
+        raise ConfigError(
+            f"learning_starts = {c.learning_starts:,} is more than buffer_size = {c.buffer_size:,}: nothing would be learned.",
+            fix="Make algorithm.buffer_size larger or algorithm.learning_starts smaller",
+        )
+    # After learning from stored data the policy acts, and learns, from its first step.
+    warmup = 0 if config.offline_updates else c.learning_starts
+    try:
+        return _buffer(config, obs, action, ratio, warmup)
+    except MemoryError as error:
+        raise ConfigError(
+            f"A replay buffer of {c.buffer_size:,} transitions does not fit into memory.", str(error),
+            "Use a smaller --algorithm.buffer-size",
+        ) from error
+
+
+def _buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec, ratio: float, warmup: int) -> ReplayBuffer:
+    c: ReplayConfig = config.algorithm
+    return ReplayBuffer(
+        obs, action, capacity=c.buffer_size, num_envs=config.env.num_envs,
+        batch_size=c.batch_size, gamma=c.gamma, ratio=ratio, warmup=warmup, n_step=c.n_step, priority=c.priority,
+        beta=c.priority_beta, beta_updates=max(1, round(config.total_steps * ratio)), seed=config.seed,
+    )  # fmt: skip

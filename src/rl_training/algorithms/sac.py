@@ -1,0 +1,95 @@
+"""Soft actor-critic with learned temperature (Haarnoja et al. 2018, arXiv:1812.05905)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.agent import Agent, Parts
+from rl_training.algorithms.base import Algorithm, Batch, Optim, Target
+from rl_training.algorithms.replay import ReplayConfig, replay_buffer
+from rl_training.config import TrainConfig, setting
+from rl_training.models.critics import EnsembleCritic
+from rl_training.models.policies import SquashedGaussianPolicy
+from rl_training.objectives.td import td_target
+from rl_training.specs import ActionSpec, ObsSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SACConfig(ReplayConfig):
+    learning_rate: float = setting(3e-4, help="Adam step size of actor, critics and temperature", gt=0)
+    tau: float = setting(0.005, help="how far the target critics move per update", gt=0, le=1)
+    alpha: float = setting(1.0, help="initial entropy temperature", gt=0)
+    learn_alpha: bool = setting(True, help="adapt the temperature to the target entropy")
+    target_entropy: float | None = setting(None, help="entropy the policy is held to; none: minus the action dimension")
+
+
+class SACAlgorithm(Algorithm):
+    """Twin critics with a soft target, a reparametrized actor, and a temperature held to a target entropy."""
+
+    policy: SquashedGaussianPolicy
+
+    def __init__(
+        self, config: SACConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic, target_entropy: float
+    ) -> None:
+        super().__init__()
+        self.config, self.policy, self.critic, self.target_entropy = config, policy, critic, target_entropy
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha)))
+        self.critic_optim = Optim(self, ["critic"], config.learning_rate)
+        self.actor_optim = Optim(self, ["policy.net"], config.learning_rate)
+        self.alpha_optim = Optim(self, ["log_alpha"], config.learning_rate)
+        self.target = Target(self, "critic", config.tau)
+
+    def critic_loss(self, batch: Batch) -> tuple[Tensor, Batch]:
+        with torch.no_grad():
+            action, log_prob = self.policy.sample(batch["next_obs"])
+            next_q = self.target(batch["next_obs"], action).min(0).values
+            target = td_target(batch["reward"], batch["discount"], next_q - self.log_alpha.exp() * log_prob)
+        q = self.critic(batch["obs"], batch["action"])
+        td = q - target
+        loss = (batch["weight"] * td.square()).mean(1).sum()
+        return loss, {"critic_loss": loss.detach(), "q": q.detach().mean(), "td": td.detach().abs().mean(0)}
+
+    def actor_loss(self, batch: Batch) -> tuple[Tensor, Batch]:
+        action, log_prob = self.policy.sample(batch["obs"])
+        q = self.critic(batch["obs"], action).min(0).values
+        loss = (self.log_alpha.exp().detach() * log_prob - q).mean()
+        return loss, {"actor_loss": loss.detach(), "entropy": -log_prob.detach().mean()}
+
+    def alpha_loss(self, entropy: Tensor) -> tuple[Tensor, Batch]:
+        # Entropy above the target makes the gradient positive, so the temperature falls.
+        loss = self.log_alpha * (entropy - self.target_entropy)
+        return loss, {"alpha": self.log_alpha.detach().exp()}
+
+    def update(self, batch: Batch, **static: Any) -> Batch:
+        batch = self.normalized(batch)
+        out = self.critic_optim.minimize("critic_loss", batch)
+        out |= self.actor_optim.minimize("actor_loss", batch)
+        if self.config.learn_alpha:
+            out |= self.alpha_optim.minimize("alpha_loss", out["entropy"])
+        self.target.update()
+        return out
+
+
+class SAC(Agent):
+    """SAC for continuous actions. `SAC("Pendulum-v1", learning_rate=1e-3).learn(20_000)`."""
+
+    name = "sac"
+    config_class = SACConfig
+    defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
+    ignores = ("dueling", "normalize_reward", "log_std_init")
+
+    @classmethod
+    def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
+        c: SACConfig = config.algorithm
+        policy = SquashedGaussianPolicy(obs, action, config.model)
+        critic = EnsembleCritic(obs, action, config.model, members=2)
+        target_entropy = -float(action.dim) if c.target_entropy is None else c.target_entropy
+        algorithm = SACAlgorithm(c, policy, critic, target_entropy)
+        collect = max(1, c.train_freq // config.env.num_envs)
+        random_steps = 0 if config.offline_updates else c.learning_starts
+        return Parts(algorithm, replay_buffer(config, obs, action), collect, random_steps)

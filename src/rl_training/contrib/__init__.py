@@ -1,0 +1,1 @@
+"""Algorithms that are useful but less settled than the core. Nothing yet."""

@@ -1,0 +1,55 @@
+"""The vocabulary of experience. A chunk is a dict of (T, N, ...) NumPy arrays; a batch is a dict of (B, ...) torch tensors.
+
+| key         | dtype           | chunk               | batch      | meaning                                                   |
+| ----------- | --------------- | ------------------- | ---------- | --------------------------------------------------------- |
+| obs         | float32 / uint8 | (T, N, ...)         | (B, ...)   | observation acted on; a dict of arrays for Dict spaces    |
+| action      | float32 / int64 | (T, N, ...)         | (B, ...)   | in [-1, 1] when continuous                                |
+| reward      | float32         | (T, N)              | (B,)       | n-step sum in replay batches                              |
+| terminated  | bool            | (T, N)              |            | the task ended: no bootstrap                              |
+| truncated   | bool            | (T, N)              |            | the episode was cut: bootstrap from next_obs              |
+| next_obs    | like obs        | (T, N, ...)         | (B, ...)   | true successor, also at episode ends; n steps on in batches |
+| valid       | bool            | (T, N), optional    |            | False: a row that an autoreset made up; never learned from |
+| discount    | float32         |                     | (B,)       | gamma^m * not terminated: multiplies the bootstrap value  |
+| weight      | float32         |                     | (B,)       | importance weight of prioritized sampling, else 1         |
+| index       | int64           |                     | (B,)       | storage rows, for priorities                              |
+| outputs     | float32         | (T, N, ...) policy  |            | what the policy network gave when it acted (on-policy)    |
+| value       | float32         | (T, N) by prepare   | (B,)       | V(obs) under the parameters that collected                |
+| next_value  | float32         | (T, N) by prepare   |            | V(next_obs) under the same parameters                     |
+| log_prob    | float32         | (T, N) by prepare   | (B,)       | log-probability of action under the same parameters       |
+| advantage   | float32         |                     | (B,)       | generalized advantage estimate                            |
+| return      | float32         |                     | (B,)       | advantage + value: the value target                       |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeAlias
+
+from rl_training.state import Stateful
+
+Chunk: TypeAlias = dict[str, Any]
+Batch: TypeAlias = dict[str, Any]
+Prepare: TypeAlias = Callable[[Batch], Batch]
+
+
+def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply to an array, or to every array of a dict observation."""
+    return {k: function(v) for k, v in value.items()} if isinstance(value, dict) else function(value)
+
+
+class Buffer(Stateful, Protocol):
+    """Decides which batches exist, how many, and in what shape."""
+
+    updates_per_step: float
+
+    def add(self, chunk: Chunk) -> None:
+        """Take in (T, N, ...) collected steps."""
+
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch]:
+        """Yield what to learn from after `new` more env steps (offline: `new` updates)."""
+
+    def cut(self) -> None:
+        """The episodes that are being collected will not be continued (their envs could not be restored)."""
+
+    def feedback(self, batch: Batch, out: Batch) -> None:
+        """Learn from the result of an update: priorities, early stopping."""

@@ -1,0 +1,53 @@
+"""Offline: stored transitions that never change, one batch per update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from rl_training.data.batch import Batch, Chunk, Prepare
+from rl_training.data.dataset import Dataset
+from rl_training.data.storage import Storage
+from rl_training.specs import ActionSpec, ObsSpec
+from rl_training.state import Tree
+
+
+class DatasetBuffer:
+    """Uniform batches of a dataset. Only its generator is state: the data itself is named, with its hash, in the run's config."""
+
+    def __init__(
+        self, dataset: Dataset, obs: ObsSpec, action: ActionSpec, *, batch_size: int, gamma: float, n_step: int = 1, seed: int = 0
+    ) -> None:
+        self.storage = Storage(obs, action, len(dataset), 1)
+        self.storage.add(dataset.chunk())
+        self.batch_size, self.gamma, self.n_step = batch_size, gamma, n_step
+        self.updates_per_step = 1.0
+        self.rng = np.random.default_rng(seed)
+
+    def add(self, chunk: Chunk) -> None:
+        raise TypeError("a dataset cannot grow: fine-tune online through a MixtureBuffer")
+
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch]:
+        for _ in range(new):
+            yield self.sample(self.batch_size)
+
+    def sample(self, count: int) -> Batch:
+        index = self.storage.draw(count, self.rng)
+        return self.storage.gather(index, self.n_step, self.gamma) | {
+            "weight": torch.ones(count),
+            "index": torch.from_numpy(index),
+        }
+
+    def feedback(self, batch: Batch, out: Batch) -> None:
+        """Uniform sampling learns nothing from results."""
+
+    def cut(self) -> None:
+        """Stored episodes are whole."""
+
+    def state_dict(self) -> dict[str, Tree]:
+        return {"rng": self.rng.bit_generator.state}
+
+    def load_state_dict(self, state: dict[str, Tree]) -> None:
+        self.rng.bit_generator.state = state["rng"]

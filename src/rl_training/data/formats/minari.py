@@ -1,0 +1,199 @@
+"""Minari datasets, by the minari package: whole episodes with their true last observation."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from rl_training.data.batch import tree_map
+from rl_training.data.dataset import Dataset
+from rl_training.data.formats import DAMAGE, Expected, actions, flags, observations, rewards, sha256
+from rl_training.data.formats.d4rl import is_stored_here, link_refused, open_hdf5
+from rl_training.envs.spaces import ObsTranslator
+from rl_training.errors import ConfigError, MissingExtraError, did_you_mean
+from rl_training.specs import ActionSpec, action_spec
+
+MAX_METADATA_BYTES = 1 << 20
+
+
+def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
+    """All steps of a local Minari dataset: T rows for an episode of T steps, none lost.
+
+    Actions are brought to [-1, 1] by the dataset's own action space unless `expected` has bounds. A step that is both a
+    termination and a truncation counts as a termination; an episode with neither at its end counts as truncated there.
+    """
+    minari = _minari("Reading Minari datasets")
+    expected = expected or Expected()
+    where = f"minari:{dataset_id}"
+    folder = _checked_data(minari, dataset_id)
+    try:
+        stored = minari.load_dataset(dataset_id)
+        translator = ObsTranslator(stored.observation_space)
+        space = stored.action_space
+        env_spec = stored.env_spec
+        episodes = [_episode(where, one, translator, space, expected) for one in stored if len(one)]
+    except ImportError as error:
+        raise ConfigError(f"{where} needs another package to be read.", str(error)) from error
+    except DAMAGE as error:
+        raise ConfigError(
+            f"{where} is damaged.", f"{type(error).__name__}: {error}", f"minari download --force {dataset_id}"
+        ) from error
+    if not episodes:
+        raise ConfigError(f"{where} holds no transitions.", fix=f"minari download --force {dataset_id}")
+    return Dataset(
+        **{key: _join([episode[key] for episode in episodes]) for key in episodes[0]},
+        name=dataset_id,
+        sha256=sha256(folder),
+        source=where,
+        env_id=env_spec.id if env_spec else None,
+    )
+
+
+def write_minari(dataset: Dataset, dataset_id: str, action: ActionSpec | None = None) -> None:
+    """Make a local Minari dataset of every step, with actions as they are here (continuous ones in [-1, 1]).
+
+    `action` says how many choices there are; without it, the largest stored one is taken to be the last. Inside an
+    episode each observation must be the successor of the row before, because Minari stores it once.
+    """
+    minari = _minari("Writing Minari datasets")
+    if (folder := _folder(dataset_id)).exists():
+        raise ConfigError(f"{folder} exists already.", "Nothing is overwritten.", "Choose another name or version.")
+    starts = dataset.episode_starts()
+    buffers = [_buffer(dataset, start, end) for start, end in zip(starts, np.append(starts[1:], len(dataset)))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the optional description of who made it and how
+        minari.create_dataset_from_buffers(
+            dataset_id,
+            buffers,
+            observation_space=_observation_space(dataset.obs),
+            action_space=_action_space(dataset.action, action),
+            jpeg_encoding=False,
+        )
+
+
+def _minari(task: str) -> Any:
+    try:
+        import h5py  # noqa: F401 (minari imports it late, with an error of its own)
+        import minari
+    except ImportError:
+        raise MissingExtraError(task, "minari") from None
+    return minari
+
+
+def _folder(dataset_id: str) -> Path:
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.storage import get_dataset_path
+
+    try:
+        parse_dataset_id(dataset_id)
+    except (ValueError, TypeError) as error:  # TypeError: no version
+        raise ConfigError(
+            f"{dataset_id!r} is not a name that Minari can use.", fix="A name looks like cartpole/expert-v0."
+        ) from error
+    return Path(get_dataset_path(dataset_id))
+
+
+def _checked_data(minari: Any, dataset_id: str) -> Path:
+    """The data folder, once it is known that reading it runs no code and follows no link out of it."""
+    folder = _folder(dataset_id) / "data"
+    metadata_path = folder / "metadata.json"
+    if not metadata_path.is_file():
+        raise ConfigError(
+            f"There is no Minari dataset {dataset_id} on this machine.",
+            did_you_mean(dataset_id, minari.list_local_datasets()) or f"Looked in {folder}.",
+            f"minari download {dataset_id}",
+        )
+    try:
+        if metadata_path.stat().st_size > MAX_METADATA_BYTES:
+            raise ValueError("it is larger than 1 MiB")
+        metadata = json.loads(metadata_path.read_bytes())
+        spaces = [metadata.get(key) for key in ("observation_space", "action_space")]
+    except (ValueError, AttributeError, RecursionError) as error:
+        again = f"minari download --force {dataset_id}"
+        raise ConfigError(f"{metadata_path} is damaged.", str(error), again) from error
+    if not all(isinstance(space, str) for space in spaces):
+        raise ConfigError(
+            f"{metadata_path} does not say the observation and action space.",
+            "Minari would then import and start the environment named in the file; a dataset must not run code.",
+            "Use a version of the dataset made by Minari 0.5 or later.",
+        )
+    if (file_path := folder / "main_data.hdf5").is_file():
+        with open_hdf5(file_path) as file:
+            # The first answer other than None ends the visit; raising inside it would not get through HDF5.
+            link = file.visititems_links(lambda *found: None if is_stored_here(found[1]) else found)
+        if link:
+            raise link_refused(file_path, link[0])
+    return folder
+
+
+def _episode(
+    where: str, episode: Any, translator: ObsTranslator, space: gym.Space[Any], expected: Expected
+) -> dict[str, Any]:
+    where, steps = f"{where} episode {episode.id}", len(episode)
+    obs = observations(where, "observations", translator.batch(episode.observations), steps + 1, expected.obs)
+    terminated = flags(where, "terminations", episode.terminations, steps)
+    truncated = flags(where, "truncations", episode.truncations, steps) & ~terminated
+    truncated[-1] = not terminated[-1]
+    return {
+        "obs": tree_map(lambda a: a[:-1], obs),
+        "action": _actions(where, episode.actions, steps, space, expected),
+        "reward": rewards(where, "rewards", episode.rewards, steps),
+        "terminated": terminated,
+        "truncated": truncated,
+        "next_obs": tree_map(lambda a: a[1:], obs),
+    }
+
+
+def _actions(where: str, values: Any, steps: int, space: gym.Space[Any], expected: Expected) -> NDArray[Any]:
+    own = action_spec(space)
+    spec = expected.action or own
+    if spec.kind != own.kind:
+        raise ConfigError(f"{where}: actions are {own.kind}, and the environment takes {spec.kind} ones.")
+    low, high = expected.action_low, expected.action_high
+    if isinstance(space, gym.spaces.Box) and low is None:
+        low, high = space.low, space.high
+    if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete):
+        values = values - space.start
+    return actions(where, "actions", values, steps, Expected(expected.obs, spec, low, high))
+
+
+def _buffer(dataset: Dataset, start: int, end: int) -> Any:
+    from minari.data_collector import EpisodeBuffer
+
+    rows = slice(start, end)
+    last = tree_map(lambda a: a[end - 1 : end], dataset.next_obs)
+    return EpisodeBuffer(
+        observations=_join([tree_map(lambda a: a[rows], dataset.obs), last]),
+        actions=dataset.action[rows],
+        rewards=dataset.reward[rows],
+        terminations=dataset.terminated[rows],
+        truncations=dataset.truncated[rows] & ~dataset.terminated[rows],
+        infos={},
+    )
+
+
+def _join(parts: list[Any]) -> Any:
+    if isinstance(parts[0], dict):
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    return np.concatenate(parts)
+
+
+def _observation_space(obs: Any) -> gym.Space[Any]:
+    if isinstance(obs, dict):
+        return gym.spaces.Dict({key: _observation_space(part) for key, part in obs.items()})
+    if obs.dtype == np.uint8:
+        return gym.spaces.Box(0, 255, obs.shape[1:], np.uint8)
+    return gym.spaces.Box(-np.inf, np.inf, obs.shape[1:], np.float32)
+
+
+def _action_space(action: NDArray[Any], spec: ActionSpec | None) -> gym.Space[Any]:
+    if action.dtype == np.float32:
+        return gym.spaces.Box(-1.0, 1.0, action.shape[1:], np.float32)
+    choices = [int(n) for n in (spec.nvec if spec else action.reshape(len(action), -1).max(0) + 1)]
+    return gym.spaces.Discrete(choices[0]) if action.ndim == 1 else gym.spaces.MultiDiscrete(choices)

@@ -1,0 +1,108 @@
+"""What is settled before a run starts: the choices that were left open, the memory it needs, and the data it learns from."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import torch
+
+from rl_training._atomic import size_text
+from rl_training.algorithms import REGISTRY
+from rl_training.config import TrainConfig
+from rl_training.data.batch import Buffer
+from rl_training.data.dataset import load_dataset
+from rl_training.data.dataset_buffer import DatasetBuffer
+from rl_training.data.mixture import MixtureBuffer
+from rl_training.data.replay_buffer import ReplayBuffer
+from rl_training.data.storage import Storage
+from rl_training.envs.factory import choose_backend
+from rl_training.errors import ConfigError
+from rl_training.experiment.envs import time_limit
+from rl_training.experiment.memory import available_bytes
+from rl_training.runtime.plan import make_plan
+
+if TYPE_CHECKING:
+    from rl_training.agent import Agent
+
+
+def resolve(agent: Agent) -> tuple[TrainConfig, list[str]]:
+    """The config with every `auto` decided, and lines that tell the user what was chosen and how much memory it takes."""
+    config = agent.config
+    check_phases(config, agent.parts.buffer)
+    parameters = sum(p.numel() for p in agent.parts.algorithm.parameters() if p.requires_grad)
+    updates = config.offline_updates + round(config.total_steps * agent.parts.buffer.updates_per_step)
+    plan = make_plan(config.runtime, parameters, updates)
+    backend = "sync"  # an environment that the user passed as an object has no other version
+    if agent.env_source is None or config.env.backend != "auto":
+        backend = choose_backend(config.env_id, config.env.backend, config.env.num_envs, config.env.kwargs)
+    resolved = dataclasses.replace(
+        config,
+        runtime=dataclasses.replace(config.runtime, device=plan.device, accelerate=plan.accelerate),
+        env=dataclasses.replace(config.env, backend=backend),
+    )
+    title = f"{config.algo} on {config.env_id}   seed {config.seed}   {plan.device}, {config.runtime.threads} torch thread(s)"
+    notes = [title, f"updates: {plan.accelerate} ({plan.reason}); {parameters:,} parameters"]
+    if isinstance(agent.parts.buffer, ReplayBuffer) and config.total_steps:
+        if agent.parts.buffer.warmup >= config.total_steps:
+            notes.append(f"note: nothing will be learned: learning_starts = {agent.parts.buffer.warmup:,} env steps")
+        notes.append(check_memory(agent.parts.buffer.storage, config.total_steps + config.env.num_envs))
+    return resolved, notes
+
+
+def check_phases(config: TrainConfig, buffer: Buffer) -> None:
+    """Refuse a run that would learn from nothing, or from data that its algorithm cannot use."""
+    if config.dataset is not None and not isinstance(buffer, ReplayBuffer):
+        users = ", ".join(name for name in REGISTRY if name != config.algo)
+        raise ConfigError(
+            f"{config.algo} learns from its own fresh rollouts; it cannot use a dataset.", f"These can: {users}.", "Drop dataset"
+        )
+    if config.dataset is not None and getattr(config.algorithm, "priority", False):
+        raise ConfigError("Batches that mix in a dataset are drawn uniformly.", fix="Set algorithm.priority to 0")
+    if config.dataset is None and (config.offline_updates or REGISTRY[config.algo].offline):
+        raise ConfigError(
+            f"{config.algo} is to learn from stored data, but no dataset is named.",
+            fix="Name it with --dataset PATH, and say how long to learn from it with --offline-updates N",
+        )
+    if not config.total_steps and not config.offline_updates:
+        raise ConfigError(
+            "There is nothing to do: total_steps and offline_updates are both 0.", fix="Give --total-steps or --offline-updates"
+        )
+
+
+def check_memory(storage: Storage, steps: int) -> str:
+    """Refuse a replay that cannot fit into free memory, before it is filled; otherwise say what it takes.
+
+    Memory is committed as rows are written, so a run of `steps` env steps takes no more than these.
+    """
+    rows = min(storage.steps * storage.envs, steps)
+    need, free = round(storage.bytes_when_full * rows / (storage.steps * storage.envs)), available_bytes()
+    if need > free:
+        raise ConfigError(
+            f"The replay buffer of {rows:,} transitions needs {size_text(need)}; {size_text(free)} of memory are free.",
+            fix=f"Use --algorithm.buffer-size {int(rows * free / need * 0.8)} or less",
+        )
+    return f"replay: up to {rows:,} transitions, {size_text(need)} ({size_text(free)} of memory free)"
+
+
+def buffer(agent: Agent) -> tuple[Buffer, dict[str, Any] | None]:
+    """The buffer that the run learns from, with the dataset in it when there is one, and what to record about the data."""
+    config, own = agent.config, agent.parts.buffer
+    if config.dataset is None:
+        return own, None
+    assert isinstance(own, ReplayBuffer)
+    space = agent.action_space
+    low, high = (space.low, space.high) if isinstance(space, gym.spaces.Box) else (None, None)
+    dataset = load_dataset(
+        config.dataset, agent.obs_spec, agent.action_spec, low, high, max_episode_steps=time_limit(config)
+    )
+    policy = agent.parts.algorithm.policy
+    if policy.normalizer is not None:
+        policy.normalizer.fit(torch.from_numpy(dataset.obs), eps=1e-3)
+    offline = DatasetBuffer(
+        dataset, agent.obs_spec, agent.action_spec,
+        batch_size=own.batch_size, gamma=own.gamma, n_step=own.n_step, seed=config.seed,
+    )  # fmt: skip
+    info = {"name": dataset.name, "sha256": dataset.sha256, "transitions": len(dataset)}
+    return (MixtureBuffer(own, offline) if config.total_steps else offline), info

@@ -1,0 +1,1 @@
+"""Network parts: encoders, bodies, critics, policies, distributions and normalizers."""

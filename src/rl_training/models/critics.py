@@ -1,0 +1,78 @@
+"""State values and action values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.config import ModelConfig
+from rl_training.errors import ConfigError
+from rl_training.models.encoders import make_encoder
+from rl_training.models.ensemble import EnsembleLinear
+from rl_training.models.mlp import ACTIVATIONS, mlp
+from rl_training.specs import ActionSpec, ObsSpec
+
+
+class ValueNet(nn.Module):
+    """V(s): observations (B, ...) -> (B,)."""
+
+    def __init__(self, obs: ObsSpec, model: ModelConfig) -> None:
+        super().__init__()
+        self.encoder, features = make_encoder(obs, model)
+        self.body = mlp(features, 1, model)
+
+    def forward(self, obs: Any) -> Tensor:
+        return self.body(self.encoder(obs)).squeeze(-1)
+
+
+class EnsembleCritic(nn.Module):
+    """Q(s, a) of `members` independent critics: (B, ...), (B, A) -> (members, B)."""
+
+    def __init__(self, obs: ObsSpec, action: ActionSpec, model: ModelConfig, members: int) -> None:
+        super().__init__()
+        self.members = members
+        self.encoder, features = make_encoder(obs, model)
+        self.body = mlp(features + action.dim, 1, model, linear=lambda i, o: EnsembleLinear(members, i, o))
+
+    def forward(self, obs: Any, action: Tensor) -> Tensor:
+        x = torch.cat([self.encoder(obs), action], -1)
+        return self.body(x.expand(self.members, *x.shape)).squeeze(-1)
+
+    def first(self, obs: Any, action: Tensor) -> Tensor:
+        """Q(s, a) of the first critic alone, (B,): half the work where only that one is wanted."""
+        x = torch.cat([self.encoder(obs), action], -1)[None]
+        for layer in self.body:
+            x = layer.first(x) if isinstance(layer, EnsembleLinear) else layer(x)
+        return x[0].squeeze(-1)
+
+
+def q_net(obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> nn.Module:
+    """Q(s, .) for discrete actions: (B, ...) -> (B, A)."""
+    if model.dueling:
+        return DuelingNet(obs, action, model)
+    encoder, features = make_encoder(obs, model)
+    return nn.Sequential(encoder, *mlp(features, action.n, model))
+
+
+class DuelingNet(nn.Module):
+    """Q = V + A - mean A, with a last hidden layer each for V and A (Wang et al. 2016, arXiv:1511.06581)."""
+
+    def __init__(self, obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> None:
+        super().__init__()
+        self.encoder, features = make_encoder(obs, model)
+        if not model.hidden:
+            raise ConfigError("model.dueling needs a hidden layer.", fix="Give --model.hidden 64,64 or leave out dueling")
+        *shared, last = model.hidden
+        self.trunk = nn.Sequential()
+        if shared:
+            self.trunk = mlp(features, shared[-1], model, hidden=shared[:-1]).append(ACTIVATIONS[model.activation]())
+            features = shared[-1]
+        self.value = mlp(features, 1, model, hidden=(last,))
+        self.advantage = mlp(features, action.n, model, hidden=(last,))
+
+    def forward(self, obs: Any) -> Tensor:
+        x = self.trunk(self.encoder(obs))
+        advantage = self.advantage(x)
+        return self.value(x) + advantage - advantage.mean(-1, keepdim=True)

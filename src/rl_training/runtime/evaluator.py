@@ -1,0 +1,61 @@
+"""Test episodes on their own envs and their own randomness: evaluating never changes training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rl_training.envs.adapter import EnvAdapter
+from rl_training.runtime.acting import Actor
+from rl_training.runtime.rng import derive
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Raw returns and lengths of test episodes."""
+
+    returns: list[float]
+    lengths: list[int]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        return float(np.std(self.returns))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} ± {self.std:.1f} over {len(self.returns)} episodes"
+
+
+class Evaluator:
+    """Plays a fixed number of episodes per env, so that short episodes are not over-represented."""
+
+    def __init__(self, envs: EnvAdapter, seed: int, deterministic: bool = True) -> None:
+        self.envs, self.seed, self.deterministic = envs, seed, deterministic
+
+    def evaluate(self, actor: Actor, episodes: int, index: int) -> Evaluation:
+        """A pure function of the policy, the run's seed and `index` (the training step)."""
+        seed = derive(self.seed, "evaluation", index)
+        rng = np.random.default_rng(seed)
+        obs = self.envs.reset(seed)
+        n = self.envs.num_envs
+        quota = np.full(n, episodes // n) + (np.arange(n) < episodes % n)
+        total, length = np.zeros(n), np.zeros(n, np.int64)
+        returns: list[float] = []
+        lengths: list[int] = []
+        while quota.any():
+            result = self.envs.step(actor.act(obs, rng, index, explore=not self.deterministic))
+            valid = np.ones(n, np.bool_) if result.valid is None else result.valid
+            total += result.reward * valid
+            length += valid
+            for env in np.flatnonzero((result.terminated | result.truncated) & valid):
+                if quota[env]:
+                    quota[env] -= 1
+                    returns.append(float(total[env]))
+                    lengths.append(int(length[env]))
+                total[env], length[env] = 0.0, 0
+            obs = result.obs
+        return Evaluation(returns, lengths)

@@ -1,0 +1,1 @@
+"""Curated settings and measured results. The zoo calls the public API; it is never a second runtime."""

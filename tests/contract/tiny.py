@@ -1,0 +1,87 @@
+"""What every algorithm of the registry is tried with; a new one is picked up without a line here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from envs import Match
+
+from rl_training.algorithms import REGISTRY, find
+from rl_training.data.dataset import Dataset
+
+NAMES = list(REGISTRY)
+TINY: dict[str, Any] = {
+    "hidden": (16, 16), "seed": 5, "checkpoint_every": 0, "eval_every": 0, "num_episodes": 2, "logging_every": 100,
+    "tensorboard": False, "progress": "quiet", "accelerate": "eager",
+}  # fmt: skip
+# Settings of algorithms, each for those that have it.
+SMALL: dict[str, Any] = {
+    "num_steps": 16, "minibatches": 2, "epochs": 4, "batch_size": 32, "buffer_size": 2000, "learning_starts": 64,
+    "train_freq": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
+}  # fmt: skip
+
+
+def small_settings(name: str, **changes: Any) -> dict[str, Any]:
+    """Settings for a run of a second."""
+    fields = {field.name for field in dataclasses.fields(find(name).config_class)}
+    return TINY | {key: value for key, value in SMALL.items() if key in fields} | changes
+
+
+def length(name: str, steps: int) -> dict[str, int]:
+    """How long to train: env steps, or updates for what learns from stored data."""
+    return {"offline_updates": steps} if REGISTRY[name].offline else {"total_steps": steps}
+
+
+@dataclasses.dataclass(frozen=True)
+class Maker:
+    """Makes agents of tiny runs in a test's own folder."""
+
+    folder: Path
+    data: Callable[[str], Path]
+
+    def standard(self, name: str, steps: int = 256, **changes: Any) -> Any:
+        """On a standard environment that can be saved exactly."""
+        env_id = "Pendulum-v1" if "continuous" in REGISTRY[name].actions else "CartPole-v1"
+        return find(name)(env_id, **self._settings(name, env_id, steps, changes))
+
+    def match(self, name: str, actions: str, nested: bool = False, steps: int = 256, **changes: Any) -> Any:
+        """On `Match`."""
+        source = f"match {actions}{' nested' if nested else ''}"
+        return find(name)(lambda: Match(actions, nested), **self._settings(name, source, steps, changes))
+
+    def _settings(self, name: str, source: str, steps: int, changes: dict[str, Any]) -> dict[str, Any]:
+        data = {"dataset": str(self.data(source))} if REGISTRY[name].offline else {}
+        return small_settings(name, output_dir=str(self.folder), **length(name, steps), **data) | changes
+
+
+def random_match(env: Match, rows: int = 1000) -> Dataset:
+    """Random actions in `Match`, in canonical form."""
+    from rl_training.envs.spaces import ObsTranslator, action_translator
+
+    translate, to_env = ObsTranslator(env.observation_space).batch, action_translator(env.action_space, 1)
+    rng = np.random.default_rng(0)
+
+    def canonical(obs: Any) -> Any:
+        return translate({k: np.asarray(v)[None] for k, v in obs.items()} if env.nested else obs[None])
+
+    columns: dict[str, list[Any]] = {k: [] for k in ("obs", "action", "reward", "terminated", "truncated", "next_obs")}
+    obs = canonical(env.reset(seed=0)[0])
+    for _ in range(rows):
+        action = rng.uniform(-1, 1, (1, 1)).astype(np.float32)
+        raw, reward, terminated, truncated, _ = env.step(to_env(action)[0])
+        row = (obs, action, np.float32([reward]), np.array([terminated]), np.array([truncated]), canonical(raw))
+        for column, value in zip(columns.values(), row):
+            column.append(value)
+        obs = canonical(env.reset()[0]) if truncated else row[-1]
+    joined = {name: _join(values) for name, values in columns.items()}
+    return Dataset(**joined, name="random", sha256="", source="")
+
+
+def _join(values: list[Any]) -> Any:
+    if isinstance(values[0], dict):
+        return {key: np.concatenate([value[key] for value in values]) for key in values[0]}
+    return np.concatenate(values)

@@ -1,0 +1,56 @@
+"""Every command and every code block of the README and the docs is executed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md", ROOT / "CONTRIBUTING.md"]
+# Shown, not run here: they are what runs these tests, or take longer than a test may.
+ELSEWHERE = re.compile(r"^(make (demo|test|learn|bench|crashtest)|python benchmarks/|source )")
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for index, text in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)):
+            found.append((f"{page.name}-{index}", text))
+    return found
+
+
+@pytest.mark.parametrize(("name", "code"), [b for b in blocks("python") if "for phase in" not in b[1]], ids=lambda v: str(v)[:40])
+def test_python_blocks_run(name: str, code: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(("name", "code"), blocks("bash"), ids=lambda v: str(v)[:40])
+def test_shell_blocks_run(name: str, code: str, tmp_path: Path) -> None:
+    program = Path(sys.executable).parent / "rl-training"
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    for line in filter(None, (line.split("  #")[0].strip() for line in code.splitlines())):
+        if ELSEWHERE.match(line):
+            continue
+        assert line.startswith("rl-training "), f"{name}: what is {line!r}?"
+        words = [str(program), *line.split()[1:]]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_two_commands_open_the_readme() -> None:
+    fenced = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert [block.strip() for block in fenced[:2]] == ["make demo", "make test"]
+    targets = (ROOT / "Makefile").read_text()
+    assert re.search(r"^demo: .*\n\t\$\(BIN\)/rl-training demo$", targets, re.MULTILINE), targets
+    assert "exec make test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,38 @@
+"""The stored learning results meet their bars by the numbers of each seed, and the README shows just these numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def learning() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("learning", ROOT / "benchmarks" / "learning.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("task", learning().TASKS)
+def test_the_bar_is_met_by_the_seeds_as_stored(task: str) -> None:
+    module = learning()
+    result = json.loads((module.RESULTS / f"{task.replace('/', '__')}.json").read_text())
+    rows = result["seeds"]
+    assert [row["seed"] for row in rows] == list(range(5)), "five seeds, every one stored"
+    assert (result["bar"], result["rule"]) == module.TASKS[task], "a bar that was moved needs new runs"
+    assert module.verdict(task, rows) and result["passed"], [row["best"] for row in rows]
+    assert result["versions"]["torch"] and result["date"] and result["command"].startswith("python benchmarks/learning.py")
+
+
+def test_the_readme_shows_what_is_stored() -> None:
+    done = subprocess.run([sys.executable, ROOT / "benchmarks" / "tables.py", "--check"], check=False)
+    assert done.returncode == 0, "run: python benchmarks/tables.py"
