@@ -10,7 +10,6 @@ from graph import walk
 from outcome import same
 from tiny import NAMES, Maker
 
-from rl_training.algorithms import find
 from rl_training.config import diff
 
 
@@ -56,9 +55,9 @@ def test_actions_are_the_environments_own(agent: Any) -> None:
 
 def test_exploring_actions_vary(agent: Any) -> None:
     obs = np.repeat(observations(agent, 1), 200, axis=0)
-    assert len(np.unique(agent.predict(obs, deterministic=True))) == 1
-    if find(agent.name).name != "td3_bc":  # its exploration noise exists too, but see exploration_noise
-        assert len(np.unique(agent.predict(obs, deterministic=False))) > 1
+    # Equal up to rounding: on some processors a matrix product computes the last rows of a batch in another order.
+    assert np.ptp(agent.predict(obs, deterministic=True), axis=0).max() <= 1e-5
+    assert np.ptp(agent.predict(obs, deterministic=False), axis=0).max() > 1e-3
 
 
 def test_saved_and_loaded_it_predicts_the_same(agent: Any, make: Maker) -> None:

@@ -1,10 +1,11 @@
 """Kill training runs with SIGKILL, resume them, and compare their end with that of the run that was never killed.
 
     python tests/crash/harness.py --kills 20                 # a table: 20 kills of every scenario
-    python tests/crash/harness.py --only dqn --at op:93      # the kill that a failure named, once more
+    python tests/crash/harness.py --only dqn --at 93         # the kill that a failure named, once more
 
-Half of the kills come at a random time, half at a random write inside a checkpoint. Every job is a process of its own, forked
-from a server that has imported everything and computed nothing, so that a trial costs little more than its training.
+Half of the kills come at a random time after the first checkpoint, half at a random write inside a checkpoint. Every job is a
+process of its own, forked from a server that has imported everything and computed nothing, so that a trial costs little more than
+its training.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from scenarios import SCENARIOS
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "src"
 KILLED = -9
-ATTEMPTS = 20  # draws of a kill moment that hits a run with a checkpoint, before giving up
+ATTEMPTS = 20  # draws of a moment that comes before the end of the run, before giving up
 
 Job: TypeAlias = dict[str, Any]
 Runner: TypeAlias = Callable[[Job], Job]
@@ -40,7 +40,7 @@ Runner: TypeAlias = Callable[[Job], Job]
 
 @contextmanager
 def fork_server(**environ: str) -> Iterator[Runner]:
-    """A function that runs a job in a fork and returns its `exit` (negative: a signal), `seconds` and `log`."""
+    """A function that runs a job in a fork and returns its `exit` (negative: a signal) and `log`."""
     server = subprocess.Popen(_command(), env=_environ(environ), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert server.stdin is not None and server.stdout is not None
     asks, answers = server.stdin, server.stdout
@@ -63,10 +63,9 @@ def fork_server(**environ: str) -> Iterator[Runner]:
 
 def run_plainly(job: Job) -> Job:
     """The same in a new interpreter: slow, but free of whatever a fork may hide. Kills by write number only."""
-    assert "signals" not in job, job
-    started = time.monotonic()
+    assert "signal" not in job, job
     done = subprocess.run(_command(json.dumps(job)), env=_environ({}), text=True, capture_output=True)
-    return {"exit": done.returncode, "seconds": time.monotonic() - started, "log": (done.stdout + done.stderr)[-4000:]}
+    return {"exit": done.returncode, "log": (done.stdout + done.stderr)[-4000:]}
 
 
 def _command(*arguments: str) -> list[str]:
@@ -82,21 +81,24 @@ def _environ(extra: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Point:
-    """Where to kill: before write number `op` of the process, or `seconds` after its start."""
+    """Where to kill: before write number `op` of the process, or from outside, `delay` seconds after that write.
 
-    op: int = 0
-    seconds: float = 0.0
+    Never at a time since the start: how far a run has come by then depends on what else the machine does.
+    """
 
-    def as_job(self) -> Job:
-        return {"op": self.op} if self.op else {"signals": [["kill", self.seconds]]}
+    op: int
+    delay: float | None = None
+
+    def as_job(self, name: str = "kill") -> Job:
+        return {"op": self.op} if self.delay is None else {"signal": [name, self.op, self.delay]}
 
     def __str__(self) -> str:
-        return f"op:{self.op}" if self.op else f"time:{self.seconds:.4f}"
+        return f"{self.op}" if self.delay is None else f"{self.op}+{self.delay:.5f}"
 
     @classmethod
     def parse(cls, text: str) -> Point:
-        kind, _, number = text.partition(":")
-        return cls(op=int(number)) if kind == "op" else cls(seconds=float(number))
+        op, _, delay = text.partition("+")
+        return cls(int(op), float(delay) if delay else None)
 
 
 @dataclass
@@ -105,7 +107,6 @@ class Reference:
 
     scenario: str
     outcome: Outcome
-    seconds: float
     trace: list[list[Any]]  # per write: name, file, inside a checkpoint, seconds
 
     @property
@@ -113,15 +114,20 @@ class Reference:
         """The write that published the first checkpoint, counted from 1."""
         return 1 + next(i for i, (name, file, *_) in enumerate(self.trace) if name == "rename" and file.startswith("step_"))
 
-    def draw(self, rng: random.Random, aimed: bool, slowdown: float = 1.0) -> Point:
-        """A random moment; `aimed`: before a random write inside a checkpoint, once there is one.
+    def draw(self, rng: random.Random, aimed: bool, attempt: int = 0) -> Point:
+        """A random moment after the first checkpoint; `aimed`: before a random write inside a later one.
 
-        `slowdown` is how much longer a run takes now than the reference did: the machine may have become busy or idle since.
+        Otherwise somewhere in the time until the next write, as long as the reference took for it. A run that is over by then has
+        become faster, so each further attempt waits half as long.
         """
+        after = range(self.first_checkpoint + 1, len(self.trace))
         if aimed:
-            after = range(self.first_checkpoint + 1, len(self.trace) + 1)
-            return Point(op=rng.choice([number for number in after if self.trace[number - 1][2]]))
-        return Point(seconds=round(rng.uniform(0.0, self.seconds * slowdown), 4))
+            return Point(rng.choice([number for number in after if self.trace[number - 1][2]]))
+        # By time, so that a moment of training is as likely as one of writing that takes as long.
+        start = self.trace[self.first_checkpoint][3]
+        moment = rng.uniform(start, self.trace[-1][3])
+        op = max(number for number in after if self.trace[number - 1][3] <= moment)
+        return Point(op, round((moment - self.trace[op - 1][3]) / 2**attempt, 5))
 
     def inside(self, op: int, aimed: bool) -> bool:
         """Whether the process died inside a checkpoint; `op` is the last write that it announced."""
@@ -139,7 +145,6 @@ class Trial:
     settings: Job = field(default_factory=dict)
     killed_at: list[int] = field(default_factory=list)  # the last write announced before each kill
     problems: list[str] = field(default_factory=list)
-    too_early: bool = False
     too_late: bool = False
 
     @property
@@ -148,12 +153,12 @@ class Trial:
 
     @property
     def inside(self) -> bool:
-        return self.reference.inside(self.killed_at[0], aimed=bool(self.points[0].op))
+        return self.reference.inside(self.killed_at[0], aimed=self.points[0].delay is None)
 
     def run(self, run: Runner, mutant: str = "") -> Trial:
         """Kill at the points, then resume to the end (under a mutant, if one is named) and compare."""
         self.start(run)
-        return self if self.too_early or self.too_late else self.finish(run, mutant)
+        return self if self.too_late else self.finish(run, mutant)
 
     def start(self, run: Runner) -> Trial:
         """Train until the first kill."""
@@ -161,9 +166,6 @@ class Trial:
         self.folder.mkdir(parents=True)
         answer = self._job(run, "train", self.points[0])
         self.too_late = answer["exit"] != KILLED
-        if self.too_late:
-            self.reference.seconds = min(self.reference.seconds, answer["seconds"])
-        self.too_early = not self.too_late and not list(self.folder.glob("*/checkpoints/step_*"))
         return self
 
     def finish(self, run: Runner, mutant: str = "") -> Trial:
@@ -194,7 +196,7 @@ class Trial:
         points = []
         for point, op in zip(self.points, self.killed_at):
             # Nothing on disk changes between two writes, so a kill in between is one before the next.
-            points.append(f"op:{op if point.op else op + 1}")
+            points.append(str(op if point.delay is None else op + 1))
         at = self.killed_at[0]
         trace = self.reference.trace
         write = f"write {at} ({' '.join(trace[at - 1][:2])})" if 0 < at <= len(trace) else "no write"
@@ -220,7 +222,7 @@ def make_reference(run: Runner, scenario: str, workspace: Path, settings: Job | 
     answer = run({"action": "train", "scenario": scenario, "folder": str(folder), "settings": settings or {}})
     if answer["exit"]:
         raise RuntimeError(f"{scenario} itself fails with exit code {answer['exit']}:\n{answer['log']}")
-    return Reference(scenario, read_outcome(folder), answer["seconds"], json.loads((folder / "trace.json").read_text()))
+    return Reference(scenario, read_outcome(folder), json.loads((folder / "trace.json").read_text()))
 
 
 # ---- many trials ---------------------------------------------------------------------------------------------------------
@@ -234,32 +236,28 @@ class Tally:
     kills: int = 0
     inside: int = 0
     equal: int = 0
-    restarts: int = 0  # kills before the first checkpoint: nothing to resume, so another moment was drawn
     failures: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return f"| {self.scenario} | {self.kills} | {self.inside} | {self.equal} | {self.restarts} |"
+        return f"| {self.scenario} | {self.kills} | {self.inside} | {self.equal} |"
 
 
-TITLE = "| scenario | kills | inside a checkpoint write | equal | restarts |\n|---|---|---|---|---|"
+TITLE = "| scenario | kills | inside a checkpoint write | equal |\n|---|---|---|---|"
 
 
 def kill_often(run: Runner, reference: Reference, workspace: Path, kills: int, seed: int, per_run: int = 1) -> Tally:
     """`kills` killed runs, alternately aimed and at a random time; each is resumed and compared."""
     tally = Tally(reference.scenario)
-    slowdown = 1.0
     for number in range(kills):
         rng = random.Random(f"{reference.scenario} {seed} {number}")
-        for _ in range(ATTEMPTS):
-            points = [reference.draw(rng, number % 2 == 0, slowdown)]
-            points += [Point(op=rng.randrange(1, len(reference.trace))) for _ in range(per_run - 1)]
+        for attempt in range(ATTEMPTS):
+            points = [reference.draw(rng, number % 2 == 0, attempt)]
+            points += [Point(rng.randrange(1, len(reference.trace))) for _ in range(per_run - 1)]
             trial = Trial(reference, points, workspace / f"{reference.scenario}-{number}").run(run)
-            tally.restarts += trial.too_early
-            slowdown *= 1.2 if trial.too_early else 0.8 if trial.too_late else 1.0
-            if not trial.too_early and not trial.too_late:
+            if not trial.too_late:
                 break
         else:
-            raise RuntimeError(f"no kill of {reference.scenario} came between its first checkpoint and its end")
+            raise RuntimeError(f"no kill of {reference.scenario} came before its end")
         tally.kills += 1
         tally.inside += trial.inside
         tally.equal += trial.equal
@@ -276,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills-per-run", type=int, default=1, help="how often each run is killed, resumes included")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
     parser.add_argument("--only", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), help="these scenarios alone")
-    parser.add_argument("--at", nargs="+", type=Point.parse, metavar="op:N|time:S", help="kill exactly there, once")
+    parser.add_argument("--at", nargs="+", type=Point.parse, metavar="WRITE[+SECONDS]", help="kill there, once")
     parser.add_argument("--keep", type=Path, help="leave all files in this new folder")
     options = parser.parse_args(arguments)
     workspace = options.keep or Path(tempfile.mkdtemp(prefix="rl-training-crash-"))

@@ -81,6 +81,8 @@ def _watch_writes(job: Job) -> Trace:
     def operation(name: str, path: Path) -> None:
         trace.append((name, path.name, bool(saving), time.monotonic() - job["started"]))
         struct.pack_into("q", count, 0, len(trace))
+        if job.get("raise", ["", 0])[1] == len(trace):
+            os.kill(os.getpid(), SIGNALS[job["raise"][0]])
         announce(name, path)
 
     def noted_save(*args: Any, **kwargs: Any) -> Path:
@@ -92,6 +94,14 @@ def _watch_writes(job: Job) -> Trace:
 
     _atomic.operation, CheckpointStore.save = operation, noted_save
     return trace
+
+
+def writes_of(job: Job) -> int:
+    """How many writes the job's process has announced; 0 before it has begun to count."""
+    try:
+        return int(struct.unpack("q", (Path(job["folder"]) / COUNTER).read_bytes())[0])
+    except (FileNotFoundError, struct.error):
+        return 0
 
 
 def serve() -> None:
@@ -139,18 +149,22 @@ def _run_forked(job: Job) -> Job:
     child = os.fork()
     if child == 0:
         _play_and_exit(job, log)
-    signals = sorted((after, SIGNALS[name]) for name, after in job.get("signals", []))
+    waiting = job.get("signal")  # name, write number, seconds after that write
+    reached = None
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         elapsed = time.monotonic() - started
         if ended:
             break
-        if signals and elapsed >= signals[0][0]:
-            os.kill(child, signals.pop(0)[1])
+        if waiting and reached is None and writes_of(job) >= waiting[1]:
+            reached = elapsed
+        if waiting and reached is not None and elapsed >= reached + waiting[2]:
+            os.kill(child, SIGNALS[waiting[0]])
+            waiting = None
         if elapsed > TIMEOUT:
             os.kill(child, signal.SIGKILL)
-        time.sleep(0.001)
-    return {"exit": os.waitstatus_to_exitcode(status), "seconds": elapsed, "log": log.read_text(errors="replace")[-4000:]}
+        time.sleep(0.0002 if waiting else 0.002)
+    return {"exit": os.waitstatus_to_exitcode(status), "log": log.read_text(errors="replace")[-4000:]}
 
 
 def _play_and_exit(job: Job, log: Path) -> None:

@@ -24,18 +24,17 @@ def without_extra_checkpoint(outcome: Outcome) -> Outcome:
     return {key: value for key, value in outcome.items() if key != "checkpoints kept"}
 
 
-def interrupted(run: Runner, unkilled: Reference, workspace: Path, name: str) -> Job:
-    """Send the signal at random moments until one comes while the run is training; returns the job that was stopped."""
+def signalled(run: Runner, unkilled: Reference, workspace: Path, name: str) -> Job:
+    """Send the signal at a random moment between the first checkpoint and the end; returns the job and how it ended."""
     rng = random.Random(name)
     for attempt in range(20):
         folder = workspace / f"{unkilled.scenario}-{name}-{attempt}"
         folder.mkdir()
         job = {"action": "train", "scenario": unkilled.scenario, "folder": str(folder)}
-        answer = run(job | {"signals": [[name, rng.uniform(0.2, 0.8) * unkilled.seconds]]})
-        # Before training begins Python itself reacts; and the run may have ended before the signal came.
-        too_early = answer["exit"] == -signal.SIGTERM or "KeyboardInterrupt" in answer["log"]
-        if answer["exit"] and not too_early:
+        answer = run(job | unkilled.draw(rng, aimed=False, attempt=attempt).as_job(name))
+        if answer["exit"]:
             return job | answer
+        # The run had ended before the signal came.
     raise AssertionError(f"{name} never came while {unkilled.scenario} was training")
 
 
@@ -45,7 +44,7 @@ def test_a_stopped_run_can_go_on(
     scenario: str, name: str, code: int, run: Runner, reference: Callable[[str], Reference], workspace: Path
 ) -> None:
     unkilled = reference(scenario)
-    stopped = interrupted(run, unkilled, workspace, name)
+    stopped = signalled(run, unkilled, workspace, name)
     folder = Path(stopped["folder"])
     info = json.loads((run_inside(folder) / "run.json").read_text())
     assert (stopped["exit"], info["status"], info["exit_code"]) == (code, "interrupted", code), stopped["log"]
@@ -59,14 +58,16 @@ def test_a_stopped_run_can_go_on(
 
 
 def test_sigusr1_saves_and_goes_on(run: Runner, reference: Callable[[str], Reference], workspace: Path) -> None:
+    """A signal that comes inside a checkpoint asks for another one, which the next tick writes."""
     unkilled, folder = reference("ppo"), workspace / "usr1"
     folder.mkdir()
-    settings = {"checkpoint_every": 0, "eval_every": 0}
-    job = {"action": "train", "scenario": "ppo", "folder": str(folder), "settings": settings}
-    answer = run(job | {"signals": [["usr1", 0.5 * unkilled.seconds]]})
-    if answer["exit"] == -signal.SIGUSR1:
-        pytest.skip("the signal came before training began")
+    middle = unkilled.first_checkpoint + (len(unkilled.trace) - unkilled.first_checkpoint) // 2
+    inside = next(number for number in range(middle, len(unkilled.trace)) if unkilled.trace[number - 1][2])
+    job = {"action": "train", "scenario": "ppo", "folder": str(folder), "settings": {"keep": 100}}
+    answer = run(job | {"raise": ["usr1", inside]})
     assert answer["exit"] == 0, answer["log"]
+    steps = [int(path.name[5:]) for path in (run_inside(folder) / "checkpoints").glob("step_*")]
+    assert [step for step in steps if step % 128], f"the signal added no checkpoint to {sorted(steps)}"
     assert metrics(run_inside(folder)) == metrics(run_inside(workspace / "reference-ppo"))
 
 
