@@ -1,7 +1,7 @@
 """Does it learn? Trains each task over several seeds from its preset and stores every seed's result.
 
-    python benchmarks/learning.py                      # all tasks, 5 seeds, as many at once as there are cores
-    python benchmarks/learning.py ppo/CartPole-v1 --seeds 3
+    python benchmarks/learning.py                      # every preset with a contract, as many at once as there are cores
+    python benchmarks/learning.py ppo/CartPole-v1
 
 The score of a seed is the mean return of its best checkpoint on 50 fresh evaluation episodes; the last checkpoint's is stored
 beside it. Results go to src/rl_training/zoo/results/ALGO__ENV.json with command, versions, hardware and date.
@@ -21,18 +21,35 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 RESULTS = Path(__file__).resolve().parent.parent / "src" / "rl_training" / "zoo" / "results"
 EPISODES = 50
-# task: (score to reach, how many seeds must reach it or "median")
-TASKS: dict[str, tuple[float, str]] = {
-    "ppo/CartPole-v1": (475.0, "4 of 5"),
-    "dqn/CartPole-v1": (475.0, "4 of 5"),
-    "sac/Pendulum-v1": (-200.0, "all"),
-    "ppo/Pendulum-v1": (-200.0, "median"),
-    "td3_bc/Pendulum-v1": (0.0, "beats its data and cloning"),
-}
+
+
+class Contract(NamedTuple):
+    """What a preset promises: a score, how many of its seeds must reach it ("all", "median", "4 of 5", ...), and the seeds."""
+
+    score: float
+    rule: str
+    seeds: int
+
+
+def contracts() -> dict[str, Contract]:
+    """The promises of all presets that make one, by algorithm and environment."""
+    from rl_training.config.layers import PRESETS
+    from rl_training.config.yaml_reader import read_yaml
+
+    found = {}
+    for path in sorted(PRESETS.glob("*/*.yaml")):
+        values = read_yaml(path).values
+        if promise := values.get("contract"):
+            contract = Contract(float(promise["score"]), str(promise["rule"]), int(promise["seeds"]))
+            found[f"{values['algo']}/{values['env_id']}"] = contract
+    return found
+
+
+TASKS = contracts()
 
 
 def train_seed(task: str, seed: int, output: Path) -> dict[str, Any]:
@@ -105,7 +122,7 @@ def compare_with_cloning(config: Any, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def verdict(task: str, rows: list[dict[str, Any]]) -> bool:
-    threshold, rule = TASKS[task]
+    threshold, rule, _ = TASKS[task]
     scores = [row["best"] for row in rows]
     if rule == "median":
         return statistics.median(scores) >= threshold
@@ -115,7 +132,7 @@ def verdict(task: str, rows: list[dict[str, Any]]) -> bool:
     return missed == 0 if rule == "all" else missed <= len(scores) // 5
 
 
-def run_task(task: str, seeds: int, jobs: int) -> bool:
+def run_task(task: str, jobs: int) -> bool:
     """Train all seeds of a task, store and print them."""
     from rl_training.experiment.manifest import versions
 
@@ -130,13 +147,13 @@ def run_task(task: str, seeds: int, jobs: int) -> bool:
         print(f"  {task} seed {seed}: best {row['best']:.1f}  {others}  cpu {row['cpu_s']} s", flush=True)
         return row
 
+    threshold, rule, seeds = TASKS[task]
     with ThreadPoolExecutor(jobs) as pool:
         rows = list(pool.map(one, range(seeds)))
     passed = verdict(task, rows)
-    threshold, rule = TASKS[task]
     record = {
         "task": task, "bar": threshold, "rule": rule, "passed": passed, "episodes": EPISODES, "seeds": rows,
-        "command": f"python benchmarks/learning.py {task} --seeds {seeds}", "versions": versions(),
+        "command": f"python benchmarks/learning.py {task}", "versions": versions(),
         "hardware": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
         "date": datetime.now(UTC).date().isoformat(),
     }  # fmt: skip
@@ -151,7 +168,6 @@ def run_task(task: str, seeds: int, jobs: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", default=list(TASKS), help=f"among {', '.join(TASKS)}")
-    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--one-seed", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
@@ -159,7 +175,7 @@ def main() -> int:
     if args.one_seed is not None:
         print(json.dumps(train_seed(args.tasks[0], args.one_seed, args.work)))
         return 0
-    passed = [run_task(task, args.seeds, args.jobs) for task in args.tasks]
+    passed = [run_task(task, args.jobs) for task in args.tasks]
     return 0 if all(passed) else 1
 
 
