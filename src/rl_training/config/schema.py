@@ -83,8 +83,8 @@ class RuntimeConfig:
     threads: int = setting(1, "CPU threads of torch", ge=1)
     accelerate: str = setting(
         "auto",
-        "how updates run: as written, compiled, or as a CUDA graph",
-        choices=("auto", "eager", "compile", "graph"),
+        "how updates run: as written, compiled, as a CUDA graph, or as a CUDA graph of compiled kernels",
+        choices=("auto", "eager", "compile", "graph", "compile+graph"),
     )
     deterministic: bool = setting(False, "only deterministic kernels, slower on a GPU")
 

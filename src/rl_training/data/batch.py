@@ -25,11 +25,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
+import torch
+
 from rl_training.state import Stateful
 
 Chunk: TypeAlias = dict[str, Any]
 Batch: TypeAlias = dict[str, Any]
 Prepare: TypeAlias = Callable[[Batch], Batch]
+Draw: TypeAlias = Callable[[], Batch]
+"""Makes a batch when it is called: inside the update, where sampling is part of it."""
 
 
 def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
@@ -45,11 +49,14 @@ class Buffer(Stateful, Protocol):
     def add(self, chunk: Chunk) -> None:
         """Take in (T, N, ...) collected steps."""
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
         """Yield what to learn from after `new` more env steps (offline: `new` updates)."""
+
+    def reside(self, device: torch.device) -> None:
+        """Keep what is sampled on the learner's device as well, where that is possible."""
 
     def cut(self) -> None:
         """The episodes that are being collected will not be continued (their envs could not be restored)."""
 
-    def feedback(self, batch: Batch, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
         """Learn from the result of an update: priorities, early stopping."""

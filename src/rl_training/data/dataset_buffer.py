@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from rl_training.data.batch import Batch, Chunk, Prepare
+from rl_training.data.batch import Batch, Chunk, Draw, Prepare
 from rl_training.data.dataset import Dataset
+from rl_training.data.resident import ResidentRows
 from rl_training.data.storage import Storage
 from rl_training.specs import ActionSpec, ObsSpec
 from rl_training.state import Tree
@@ -25,13 +26,19 @@ class DatasetBuffer:
         self.batch_size, self.gamma, self.n_step = batch_size, gamma, n_step
         self.updates_per_step = 1.0
         self.rng = np.random.default_rng(seed)
+        self.resident: ResidentRows | None = None
 
     def add(self, chunk: Chunk) -> None:
         raise TypeError("a dataset cannot grow: fine-tune online through a MixtureBuffer")
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch]:
+    def reside(self, device: torch.device) -> None:
+        """Sample on `device` from now on, unless there are images."""
+        if self.storage.always_usable:
+            self.resident = ResidentRows(self.storage, device, self.batch_size, self.n_step, self.gamma)
+
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
         for _ in range(new):
-            yield self.sample(self.batch_size)
+            yield self.sample(self.batch_size) if self.resident is None else self.resident
 
     def sample(self, count: int) -> Batch:
         index = self.storage.draw(count, self.rng)
@@ -40,7 +47,7 @@ class DatasetBuffer:
             "index": torch.from_numpy(index),
         }
 
-    def feedback(self, batch: Batch, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
         """Uniform sampling learns nothing from results."""
 
     def cut(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rl_training.data.batch import Batch, Chunk, Prepare
+from rl_training.data.batch import Batch, Chunk, Draw, Prepare
 from rl_training.data.dataset_buffer import DatasetBuffer
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.state import Tree
@@ -28,11 +28,12 @@ class MixtureBuffer:
     def add(self, chunk: Chunk) -> None:
         self.online.add(chunk)
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
         if not len(self.online.storage):
             yield from self.offline.batches(new, prepare)
             return
         for batch in self.online.batches(new, prepare):
+            assert not callable(batch), "rows to mix are drawn on the host"
             yield self._mix(batch)
 
     def _mix(self, online: Batch) -> Batch:
@@ -45,7 +46,10 @@ class MixtureBuffer:
         from_offline = torch.from_numpy(shares[1:] > shares[:-1])
         return {key: _select(from_offline, offline[key], online[key]) for key in online}
 
-    def feedback(self, batch: Batch, out: Batch) -> None:
+    def reside(self, device: torch.device) -> None:
+        """Batches are mixed on the host."""
+
+    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
         """Mixed batches are drawn uniformly; there are no priorities to keep."""
 
     def cut(self) -> None:

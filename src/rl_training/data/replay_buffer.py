@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from rl_training.data.batch import Batch, Chunk, Prepare
+from rl_training.data.batch import Batch, Chunk, Draw, Prepare
 from rl_training.data.priority import PriorityTree
+from rl_training.data.resident import ResidentRows
 from rl_training.data.storage import Storage
 from rl_training.specs import ActionSpec, ObsSpec
 from rl_training.state import Tree
@@ -46,6 +47,7 @@ class ReplayBuffer:
         self.rng = np.random.default_rng(seed)
         self.credit, self.sampled = 0.0, 0
         self._ones = torch.ones(batch_size)
+        self.resident: ResidentRows | None = None
 
     def add(self, chunk: Chunk) -> None:
         rows = self.storage.add(chunk)
@@ -53,15 +55,25 @@ class ReplayBuffer:
             self.tree.insert(rows)
             if not self.storage.all_valid:
                 self.tree.remove(rows[self.storage.rows[rows, -1] == 0])
+        if self.resident is not None:
+            self.resident.refresh(rows)
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch]:
+    def reside(self, device: torch.device) -> None:
+        """Sample on `device` from now on, unless rows have priorities, frames or gaps: those are drawn on the host."""
+        if self.tree is None and not self.storage.frames:
+            self.resident = ResidentRows(self.storage, device, self.batch_size, self.n_step, self.gamma)
+
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
         """Yield the updates that `new` env steps have earned; none before the warm-up is stored."""
         if len(self.storage) < max(self.warmup, 1):
             return
         self.credit += new * self.updates_per_step
         while self.credit >= 1.0 - 1e-9:  # ratios such as 0.1 must not lose an update to rounding
             self.credit -= 1.0
-            yield self.sample(self.batch_size)
+            if self.resident is not None and self.storage.always_usable:
+                yield self.resident
+            else:
+                yield self.sample(self.batch_size)
 
     def cut(self) -> None:
         """The stored episodes will not be continued."""
@@ -83,9 +95,9 @@ class ReplayBuffer:
         batch = self.storage.gather(index, self.n_step, self.gamma)
         return batch | {"weight": weight, "index": torch.from_numpy(index)}
 
-    def feedback(self, batch: Batch, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
         """Priorities follow the unweighted error of each sampled row."""
-        if self.tree is not None:
+        if self.tree is not None and not callable(batch):
             self.tree.update(batch["index"].numpy(), out["td"].detach().cpu().numpy().astype(np.float64))
 
     def state_dict(self) -> dict[str, Tree]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rl_training.data.batch import Batch, Chunk, Prepare, tree_map
+from rl_training.data.batch import Batch, Chunk, Draw, Prepare, tree_map
 from rl_training.data.gae import gae
 from rl_training.data.reward_scale import RewardScaler
 from rl_training.state import Tree
@@ -84,7 +84,7 @@ class RolloutBuffer:
         d["advantage"] = gae(d["reward"], d["value"], d["next_value"], d["terminated"], d["truncated"], gamma, gae_lambda)
         d["return"] = d["advantage"] + d["value"]
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
         """Yield epochs x minibatches batches; stops early once the KL estimate exceeds 1.5 x target_kl."""
         raw = ("obs", "action", "outputs", "reward", "terminated", "truncated", "next_obs")
         prepared = prepare({k: tree_map(torch.from_numpy, self.data[k]) for k in raw})
@@ -106,7 +106,10 @@ class RolloutBuffer:
                 window = slice(start, start + size)
                 yield {k: tree_map(itemgetter(window), v) for k, v in shuffled.items()}
 
-    def feedback(self, batch: Batch, out: Batch) -> None:
+    def reside(self, device: torch.device) -> None:
+        """A rollout is prepared and shuffled on the host, and moves with its minibatches."""
+
+    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
         if self.target_kl is not None:
             self._stop = float(out["approx_kl"]) > 1.5 * self.target_kl
 

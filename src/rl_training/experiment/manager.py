@@ -144,6 +144,8 @@ class Run:
                 buffer.cut()
             write_bytes(self.dir / "config.yaml", dump_yaml(config).encode())  # a longer run, say, is now the run's length
             self._saved = (self.trainer.clock, checkpoint.path)
+        if self.learner.device.type != "cpu":
+            buffer.reside(self.learner.device)
         self._clock = self._first_clock = self.trainer.clock
         write_run_info(self.dir, dataset=dataset, parameters=sum(p.numel() for p in agent.parts.algorithm.parameters()))
         self.progress.say(f"run {self.dir}")

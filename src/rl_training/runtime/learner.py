@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rl_training.algorithms.base import Algorithm
-from rl_training.data.batch import Batch, tree_map
+from rl_training.data.batch import Batch, Draw, tree_map
 from rl_training.runtime.accelerate import accelerate
 from rl_training.runtime.guard import check_metrics
 from rl_training.state import Tree
@@ -31,15 +31,16 @@ class Learner:
 
     def prepare(self, rollout: Batch) -> Batch:
         """What the algorithm adds to a fresh rollout."""
-        return self.algorithm.prepare(self._on_device(rollout))
+        prepared: Batch = self.algorithm.prepare(self._on_device(rollout))
+        return prepared
 
-    def _on_device(self, batch: Batch) -> Batch:
-        if self.device.type == "cpu":
+    def _on_device(self, batch: Any) -> Any:
+        if self.device.type == "cpu" or callable(batch):
             return batch
         return {k: tree_map(lambda t: t.to(self.device, non_blocking=True), v) for k, v in batch.items()}
 
-    def update(self, batch: Batch) -> Batch:
-        """One learning step on a batch."""
+    def update(self, batch: Batch | Draw) -> Batch:
+        """One learning step on a batch, or on one that is drawn inside the step."""
         batch = self._on_device(batch)
         out = self._step(batch, **self.algorithm.schedule(self.updates))
         self.updates += 1

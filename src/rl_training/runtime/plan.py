@@ -29,13 +29,15 @@ class Plan:
 def make_plan(runtime: RuntimeConfig, parameters: int, updates: int) -> Plan:
     """Resolve `auto` for networks of `parameters` weights that will be updated `updates` times."""
     device = _device(runtime.device)
-    if runtime.accelerate == "graph":
+    if runtime.accelerate.endswith("graph") and device == "cpu":
         raise ConfigError(
-            "runtime.accelerate = graph needs CUDA graphs, which this version does not capture yet.",
-            fix="Use --runtime.accelerate compile, or eager",
+            f"runtime.accelerate = {runtime.accelerate} captures CUDA graphs, and this run is on the CPU.",
+            fix="Use --runtime.device cuda, or --runtime.accelerate compile or eager",
         )
     if runtime.accelerate != "auto":
         return Plan(device, runtime.accelerate, "as configured")
+    if device != "cpu":
+        return Plan(device, "graph", "a GPU waits for every launch that is not captured")
     needed = PAYS_AFTER_LARGE if parameters >= LARGE_NETWORK else PAYS_AFTER_SMALL
     if not has_compiler():
         return Plan(device, "eager", "no C++ compiler found, so updates are not compiled")
