@@ -10,7 +10,7 @@ import torch
 
 import rl_training
 from rl_training import DQN, PPO, SAC, TD3
-from rl_training.experiment.callbacks import Callback
+from rl_training.runtime.trainer import Trainer
 
 task, variant, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
 backend, mode = variant.replace("gym", "sync").split("+")
@@ -33,21 +33,26 @@ else:
     agent = TD3("HalfCheetah-v5", learning_starts=500, **common)
 
 
-class Clock(Callback):
-    """Starts the clock after the warm-up, so that start-up, compiling and random steps are left out."""
+class Clock:
+    """Starts the clock after the warm-up, so that start-up, compiling and random steps are left out.
+
+    It looks at the trainer itself: a callback's step hook guards the generators, which costs 0.1 ms each time.
+    """
 
     start: tuple[float, float, int] | None = None
     stop: tuple[float, float, int]
 
-    def on_step(self, run: Any) -> None:
-        if self.start is None and run.trainer.env_steps >= WARM:
-            self.start = (time.process_time(), time.perf_counter(), run.trainer.env_steps)
-        if run.trainer.done:
-            self.stop = (time.process_time(), time.perf_counter(), run.trainer.env_steps)
+    def tick(self, trainer: Trainer) -> None:
+        plain_tick(trainer)
+        if self.start is None and trainer.env_steps >= WARM:
+            self.start = (time.process_time(), time.perf_counter(), trainer.env_steps)
+        if trainer.done:
+            self.stop = (time.process_time(), time.perf_counter(), trainer.env_steps)
 
 
-clock = Clock()
-agent.learn(callbacks=[clock])
+clock, plain_tick = Clock(), Trainer.tick
+Trainer.tick = lambda trainer: clock.tick(trainer)  # type: ignore[method-assign]
+agent.learn()
 assert clock.start is not None
 done = clock.stop[2] - clock.start[2]
 cpu, wall = clock.stop[0] - clock.start[0], clock.stop[1] - clock.start[1]

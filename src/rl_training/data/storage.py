@@ -149,28 +149,28 @@ class Storage:
         out = np.empty((len(index), 2 * s + a + 2), np.float32)
         newest = (self.head - 1) % self.steps
         last = _gather(self.rows, index, self.envs, newest, s, a, n_step, gamma, out)
-        packed = torch.from_numpy(out)
-        action = packed[:, s : s + a]
+        action = out[:, s : s + a]
         if self.action.dtype == "int64":
-            action = action.long()
+            action = action.astype(np.int64)
         return {
-            "obs": self._observation(packed, 0, index, after=False),
-            "action": action.reshape(-1, *self.action.shape) if self.action.shape != (a,) else action,
-            "next_obs": self._observation(packed, s + a, last, after=True),
-            "reward": packed[:, -2],
-            "discount": packed[:, -1],
+            "obs": self._observation(out[:, :s], index, after=False),
+            "action": torch.from_numpy(action if self.action.shape == (a,) else action.reshape(-1, *self.action.shape)),
+            "next_obs": self._observation(out[:, s + a : -2], last, after=True),
+            "reward": torch.from_numpy(out[:, -2]),
+            "discount": torch.from_numpy(out[:, -1]),
         }
 
-    def _observation(self, packed: torch.Tensor, start: int, index: NDArray[np.int64], after: bool) -> Any:
-        arrays = []
+    def _observation(self, vectors: NDArray[np.float32], index: NDArray[np.int64], after: bool) -> Any:
+        # Sliced in NumPy: a view costs a tenth of what it does in torch.
+        tensors, start = [], 0
         for leaf in self.obs.leaves:
             if leaf.is_image:
-                arrays.append(torch.from_numpy(self.frames[leaf.key].stacks(index, after)))
+                tensors.append(torch.from_numpy(self.frames[leaf.key].stacks(index, after)))
             else:
-                part = packed[:, start : start + leaf.size]
-                arrays.append(part if len(leaf.shape) == 1 else part.reshape(-1, *leaf.shape))
+                part = vectors[:, start : start + leaf.size]
+                tensors.append(torch.from_numpy(part if len(leaf.shape) == 1 else part.reshape(-1, *leaf.shape)))
                 start += leaf.size
-        return self.obs.build(arrays)
+        return self.obs.build(tensors)
 
     def state_dict(self) -> dict[str, Tree]:
         """Counters and the rows in chunks; a chunk's version is the number of steps ever written up to its newest row."""

@@ -41,23 +41,26 @@ class CallbackList(Callback):
         for callback in self.members:
             if not isinstance(callback, Callback):
                 raise ConfigError(f"{callback!r} is not a callback.", fix="Derive from rl_training.Callback and override on_step")
+        # Setting the generators aside costs about 0.1 ms, as much as a small env step: only for those who look at every one.
+        self.steppers = [callback for callback in self.members if type(callback).on_step is not Callback.on_step]
 
     def on_step(self, run: Run) -> None:
-        self._tell(lambda callback: callback.on_step(run))
+        if self.steppers:
+            self._tell(lambda callback: callback.on_step(run), self.steppers)
 
     def on_evaluation(self, run: Run, evaluation: Evaluation) -> None:
-        self._tell(lambda callback: callback.on_evaluation(run, evaluation))
+        self._tell(lambda callback: callback.on_evaluation(run, evaluation), self.members)
 
     def on_checkpoint(self, run: Run, path: Path) -> None:
-        self._tell(lambda callback: callback.on_checkpoint(run, path))
+        self._tell(lambda callback: callback.on_checkpoint(run, path), self.members)
 
     def on_end(self, run: Run) -> None:
-        self._tell(lambda callback: callback.on_end(run))
+        self._tell(lambda callback: callback.on_end(run), self.members)
 
-    def _tell(self, event: Callable[[Callback], None]) -> None:
-        if self.members:
+    def _tell(self, event: Callable[[Callback], None], members: list[Callback]) -> None:
+        if members:
             with preserved():
-                for callback in self.members:
+                for callback in members:
                     event(callback)
 
 

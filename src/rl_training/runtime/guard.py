@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ def check_chunk(chunk: Chunk, spec: ObsSpec, first_step: int) -> None:
     """Raise for the first non-finite observation or reward of a (T, N) chunk that began at env step `first_step`."""
     for name, array in _floats(chunk, spec):
         # The sum is non-finite whenever an element is (and, rarely, when finite values overflow: then nothing is found below).
-        if np.isfinite(array.sum(dtype=np.float64)):
+        if math.isfinite(np.add.reduce(array, None, np.float64)):
             continue
         bad = np.argwhere(~np.isfinite(array))
         if not len(bad):
