@@ -46,6 +46,8 @@ class _Program:
         def step(batch: Batch) -> Batch:
             return functional_call(algorithm, algorithm.flat_views(), ("update", batch), static)
 
+        # A code object of its own: the compiler counts how often one is compiled, and gives up after eight.
+        step.__code__ = step.__code__.replace()
         self.traced = torch.compile(step, fullgraph=True, dynamic=False, backend=self._compile)
         on_cpu = next(algorithm.parameters()).device.type == "cpu"
         # fallback_random: torch's own generators. cpp_wrapper: the calls between kernels are compiled too.

@@ -71,3 +71,11 @@ def test_a_metric_that_is_no_result_of_the_update_is_named() -> None:
     algorithm.bind()
     with pytest.raises(TypeError, match="rate"):
         accelerate(algorithm, "compile")(rows(8, 1))
+
+
+@pytest.mark.slow
+def test_one_process_can_compile_any_number_of_agents() -> None:
+    for seed in range(10):
+        algorithm = Fit()
+        algorithm.bind()
+        assert accelerate(algorithm, "compile")(rows(4, seed))["loss"].isfinite()
