@@ -3,8 +3,10 @@
     python benchmarks/learning.py                      # every preset with a contract, as many at once as there are cores
     python benchmarks/learning.py ppo/CartPole-v1
 
-The score of a seed is the mean return of its best checkpoint on 50 fresh evaluation episodes; the last checkpoint's is stored
-beside it. Results go to src/rl_training/zoo/results/ALGO__ENV.json with command, versions, hardware and date.
+The score of a seed is the mean return of its best checkpoint on 50 fresh evaluation episodes, or with `measure: success` the part
+of them that succeed; the last checkpoint's is stored beside it. A contract may name a control: settings that must not score more
+than `at_most`, trained on the same seeds. Results go to src/rl_training/zoo/results/ALGO__ENV.json with command, versions,
+hardware and date.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ class Contract(NamedTuple):
     score: float
     rule: str
     seeds: int
+    measure: str = "return"  # or "success"
+    control: dict[str, Any] | None = None  # {settings: {...}, at_most: score}
 
 
 def contracts() -> dict[str, Contract]:
@@ -44,7 +48,7 @@ def contracts() -> dict[str, Contract]:
     for path in sorted(PRESETS.glob("*/*.yaml")):
         values = read_yaml(path).values
         if promise := values.get("contract"):
-            contract = Contract(float(promise["score"]), str(promise["rule"]), int(promise["seeds"]))
+            contract = Contract(**promise | {"score": float(promise["score"]), "rule": str(promise["rule"])})
             found[f"{values['algo']}/{values['env_id']}"] = contract
     return found
 
@@ -57,7 +61,7 @@ def train_seed(task: str, seed: int, output: Path) -> dict[str, Any]:
     import torch
 
     from rl_training import algorithms
-    from rl_training.config import find_preset, load_config
+    from rl_training.config import find_preset, load_config, override
 
     torch.set_num_threads(1)
     algo, env_id = task.split("/", 1)
@@ -69,18 +73,28 @@ def train_seed(task: str, seed: int, output: Path) -> dict[str, Any]:
     started, cpu = time.perf_counter(), time.process_time()
     agent = kind(config).learn()
     assert agent.result is not None
+    measure, control = TASKS[task].measure, TASKS[task].control
     row: dict[str, Any] = {
         "seed": seed, "wall_s": round(time.perf_counter() - started, 1), "cpu_s": round(time.process_time() - cpu, 1),
         "env_steps": int(agent.result.metrics["global_step"]), "updates": int(agent.result.metrics["updates"]),
-        "last": agent.evaluate(EPISODES).mean, "best": kind.load(agent.result.run_dir).evaluate(EPISODES).mean,
+        "last": score(agent, measure), "best": score(kind.load(agent.result.run_dir), measure),
         "curve": [
-            [entry["step"], round(entry["mean"], 2)]
+            [entry["step"], round(entry["mean" if measure == "return" else "success_rate"], 2)]
             for entry in map(json.loads, (agent.result.run_dir / "evaluations.jsonl").read_text().splitlines())
         ],
     }  # fmt: skip
     if algo == "td3_bc":
         row |= compare_with_cloning(config, row)
+    if control is not None:
+        row["control"] = score(kind(override(config, **control["settings"])).learn(), measure)
     return row
+
+
+def score(agent: Any, measure: str) -> float:
+    """What the contract counts, over fresh episodes."""
+    result = agent.evaluate(EPISODES)
+    value: float = result.mean if measure == "return" else result.success_rate
+    return value
 
 
 def mixed_pendulum(folder: Path, seed: int) -> Path:
@@ -122,7 +136,9 @@ def compare_with_cloning(config: Any, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def verdict(task: str, rows: list[dict[str, Any]]) -> bool:
-    threshold, rule, _ = TASKS[task]
+    threshold, rule, control = TASKS[task].score, TASKS[task].rule, TASKS[task].control
+    if control is not None and max(row["control"] for row in rows) > control["at_most"]:
+        return False
     scores = [row["best"] for row in rows]
     if rule == "median":
         return statistics.median(scores) >= threshold
@@ -143,16 +159,17 @@ def run_task(task: str, jobs: int) -> bool:
             if done.returncode:
                 raise SystemExit(f"{task} seed {seed} failed:\n{done.stderr}")
             row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        others = {k: round(row[k], 1) for k in ("last", "cloning_last", "data_mean") if k in row}
-        print(f"  {task} seed {seed}: best {row['best']:.1f}  {others}  cpu {row['cpu_s']} s", flush=True)
+        others = {k: round(row[k], 2) for k in ("last", "cloning_last", "data_mean", "control") if k in row}
+        print(f"  {task} seed {seed}: best {row['best']:.2f}  {others}  cpu {row['cpu_s']} s", flush=True)
         return row
 
-    threshold, rule, seeds = TASKS[task]
+    threshold, rule, seeds, measure, control = TASKS[task]
     with ThreadPoolExecutor(jobs) as pool:
         rows = list(pool.map(one, range(seeds)))
     passed = verdict(task, rows)
     record = {
-        "task": task, "bar": threshold, "rule": rule, "passed": passed, "episodes": EPISODES, "seeds": rows,
+        "task": task, "bar": threshold, "rule": rule, "measure": measure, "control": control, "passed": passed,
+        "episodes": EPISODES, "seeds": rows,
         "command": f"python benchmarks/learning.py {task}", "versions": versions(),
         "hardware": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
         "date": datetime.now(UTC).date().isoformat(),
@@ -161,7 +178,7 @@ def run_task(task: str, jobs: int) -> bool:
     (RESULTS / f"{task.replace('/', '__')}.json").write_text(json.dumps(record, indent=1) + "\n")
     scores = [row["best"] for row in rows]
     outcome = "pass" if passed else "MISSED"
-    print(f"{task}: median {statistics.median(scores):.1f}, bar {threshold:g} ({rule}): {outcome}", flush=True)
+    print(f"{task}: median {statistics.median(scores):.2f}, bar {threshold:g} ({rule}): {outcome}", flush=True)
     return passed
 
 

@@ -1,4 +1,4 @@
-"""Writes the measured tables of the README and the picture of the learning curves from the stored results.
+"""Writes the tables of README.md and docs/algorithms.md, and the picture of the learning curves, from the stored results.
 
     python benchmarks/tables.py          # rewrite them
     python benchmarks/tables.py --check  # fail if they differ from the stored results
@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import statistics
 import sys
 from pathlib import Path
@@ -15,7 +17,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "src" / "rl_training" / "zoo" / "results"
 PICTURE = ROOT / "docs" / "images" / "ppo-cartpole.svg"
+OVERVIEW = ROOT / "docs" / "algorithms.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+def shown(score: float, result: dict[str, Any]) -> str:
+    """A score in the measure of its contract."""
+    return f"{score:.0%}" if result.get("measure") == "success" else f"{score:.0f}"
 
 
 def learning_table() -> list[str]:
@@ -26,17 +34,68 @@ def learning_table() -> list[str]:
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
         seeds = result["seeds"]
-        best = ", ".join(f"{row['best']:.0f}" for row in seeds)
+        best = ", ".join(shown(row["best"], result) for row in seeds)
         last = statistics.median(row["last"] for row in seeds)
-        bar = f"{result['bar']:g} ({result['rule']})" if "cloning_last" not in seeds[0] else result["rule"]
-        cells = (result["task"], f"{seeds[0]['env_steps']:,}", f"{seeds[0]['updates']:,}", bar, best, f"{last:.0f}")
+        measure = "" if result.get("measure", "return") == "return" else f"{result['measure']}, "
+        bar = f"{result['bar']:g} ({measure}{result['rule']})" if "cloning_last" not in seeds[0] else result["rule"]
+        cells = (result["task"], f"{seeds[0]['env_steps']:,}", f"{seeds[0]['updates']:,}", bar, best, shown(last, result))
         rows.append("| " + " | ".join(cells) + " |")
+    for path in sorted(RESULTS.glob("*.json")):
+        result = json.loads(path.read_text())
+        if control := result.get("control"):
+            scores = ", ".join(shown(row["control"], result) for row in result["seeds"])
+            settings = ", ".join(f"{name} = {str(value).lower()}" for name, value in control["settings"].items())
+            rows += ["", f"{result['task']} with {settings}: {scores}."]
     for path in sorted(RESULTS.glob("td3_bc__*.json")):
         seeds = json.loads(path.read_text())["seeds"]
         cloned, data = ([f"{row[key]:.0f}" for row in seeds] for key in ("cloning_last", "data_mean"))
         rows += ["", f"{path.stem.replace('__', '/')}: cloning the same data gives {', '.join(cloned)}; "
                      f"the data's mean return is {', '.join(data)}."]  # fmt: skip
     return rows
+
+
+def overview() -> str:
+    """Every algorithm of the registry: what it is, what it acts in and learns from, and how its presets scored."""
+    from rl_training.algorithms import REGISTRY, find
+    from rl_training.algorithms.replay import ReplayConfig
+
+    head = "| algorithm | class | what it is | actions | learns from | presets: median score of the seeds |"
+    rows = [head, "|---|---|---|---|---|---|"]
+    for name, entry in REGISTRY.items():
+        off_policy = issubclass(find(name).config_class, ReplayConfig)
+        online = "replay (off-policy)" if off_policy else "its own rollouts (on-policy)"
+        page = OVERVIEW.parent / "algorithms" / f"{name}.md"
+        label = f"[{name}](algorithms/{name}.md)" if page.exists() else name
+        learns = "stored data (offline)" if entry.offline else online
+        what = f"{entry.summary}{source(entry.module)}".replace("|", "\\|")
+        rows.append(f"| {label} | `{entry.agent}` | {what} | {', '.join(entry.actions)} | {learns} | {measured(name) or 'none'} |")
+    return "\n" + "\n".join(rows) + "\n"
+
+
+def source(module: str) -> str:
+    """The paper that an algorithm's file names first, such as (Haarnoja et al. 2018, arXiv:1812.05905)."""
+    text = ast.get_docstring(ast.parse((ROOT / "src" / "rl_training" / "algorithms" / f"{module}.py").read_text())) or ""
+    found = re.search(r"\([^()]*\b(19|20)\d\d\b[^()]*\)", " ".join(text.split()))
+    return "" if found is None else " " + re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", found.group())
+
+
+def measured(name: str) -> str:
+    """The presets of an algorithm with what their seeds scored, where that is stored."""
+    from rl_training.config.layers import PRESETS
+    from rl_training.config.yaml_reader import read_yaml
+
+    parts = []
+    for preset in sorted(PRESETS.glob(f"{name}/*.yaml")):
+        env_id = read_yaml(preset).values["env_id"]
+        path = RESULTS / f"{name}__{env_id.replace('/', '__')}.json"
+        text = "not measured"
+        if path.exists():
+            result = json.loads(path.read_text())
+            key = "last" if "cloning_last" in result["seeds"][0] else "best"
+            text = shown(statistics.median(row[key] for row in result["seeds"]), result)
+            text += " successful" if result.get("measure") == "success" else ""
+        parts.append(f"{env_id}: {text}")
+    return "<br>".join(parts)
 
 
 def speed_table() -> list[str]:
@@ -92,17 +151,22 @@ def picture(seeds: list[dict[str, Any]]) -> str:
            f'<rect width="{width}" height="{height}" fill="#fff"/>\n{body}\n</svg>\n'  # fmt: skip
 
 
+def filled(page: Path, content: str) -> str:
+    """A page with `content` between its marks."""
+    head, rest = page.read_text().split(BEGIN)
+    return head + BEGIN + content + END + rest.split(END)[1]
+
+
 def main() -> int:
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    head, rest = text.split(BEGIN)
-    wanted = head + BEGIN + block() + END + rest.split(END)[1]
     drawn = picture(json.loads((RESULTS / "ppo__CartPole-v1.json").read_text())["seeds"])
+    wanted = {PICTURE: drawn, OVERVIEW: filled(OVERVIEW, overview()), ROOT / "README.md": filled(ROOT / "README.md", block())}
     if "--check" in sys.argv:
-        return 0 if text == wanted and PICTURE.read_text() == drawn else 1
-    readme.write_text(wanted)
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    PICTURE.write_text(drawn)
+        stale = [str(path.relative_to(ROOT)) for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+        print("\n".join(f"{name} is not what is stored" for name in stale))
+        return 1 if stale else 0
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     return 0
 
 

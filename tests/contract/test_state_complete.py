@@ -26,11 +26,11 @@ ALLOWED = {
     r"buffer\.data.*": "the last rollout: consumed before a checkpoint, replaced by the next one",
     r"records\.logger\.(run_dir|_files.*)": "the copy has a folder of its own",
     r"records\.logger\.(_purge|_board.*)": "where TensorBoard events begin in this process",
-    VECTOR + r"(_?rewards?|_?observations|_actions|_arguments\[[03]\])(<type>|\[.*)?": "the last step: the next one writes it "
-    "anew, and acting reads collector.obs",
+    VECTOR + r"(_?rewards?|_?observations|_env_obs|_actions|_arguments\[[03]\])(<type>|\[.*)?": "the last step: the next one "
+    "writes it anew, and acting reads collector.obs",
     VECTOR + r"(single_)?(action|observation)_space\b.*": "nobody draws from the vector's spaces; the envs' own are saved",
     VECTOR + r"_clock\b.*": "tells in an error message where the episode was; nothing else reads it",
-    VECTOR + r"envs\[\d+\]\._last_obs": "read by the replay capture only, which replays it",
+    VECTOR + r"envs\[\d+\]\._last_obs(\[.*)?": "read by the replay capture only, which replays it",
     VECTOR + r"(processes|parent_pipes|error_queue|_logs)\b.*": "handles of workers, whose environments are in saved_envs",
 }
 

@@ -21,6 +21,11 @@ class ReplayConfig:
     n_step: int = setting(1, help="rewards summed before bootstrapping", ge=1)
     priority: float = setting(0.0, help="exponent of prioritized replay; 0 samples uniformly", ge=0, le=1)
     priority_beta: float = setting(0.4, help="initial importance exponent of prioritized replay, rising to 1", ge=0, le=1)
+    relabel: str | None = setting(
+        None, help="goals given to stored steps: achieved later in the episode, at its end, or anywhere in it",
+        choices=("future", "final", "episode"),
+    )  # fmt: skip
+    relabel_ratio: float = setting(0.8, help="part of each batch that gets other goals; 0.8 is four of five", ge=0, le=1)
 
 
 def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> ReplayBuffer:
@@ -32,6 +37,7 @@ def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Repl
             f"learning_starts = {c.learning_starts:,} is more than buffer_size = {c.buffer_size:,}: nothing would be learned.",
             fix="Make algorithm.buffer_size larger or algorithm.learning_starts smaller",
         )
+    check_relabel(config)
     # After learning from stored data the policy acts, and learns, from its first step.
     warmup = 0 if config.offline_updates else c.learning_starts
     try:
@@ -43,10 +49,28 @@ def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Repl
         ) from error
 
 
+def check_relabel(config: TrainConfig) -> None:
+    """Refuse what relabelled batches cannot be combined with."""
+    c: ReplayConfig = config.algorithm
+    if c.relabel is None:
+        return
+    for name, value, off, why in (
+        ("algorithm.n_step", c.n_step, 1, "Single steps are relabelled: the later rewards of a window would be for other goals."),
+        ("algorithm.priority", c.priority, 0, "Rows get new goals each time; priorities would be for the last ones."),
+        ("dataset", config.dataset, None, "Only the run's own experience is relabelled."),
+    ):
+        if value != off:
+            raise ConfigError(
+                f"algorithm.relabel = {c.relabel} cannot be combined with {name} = {value}.", why,
+                f"Leave out {name} or algorithm.relabel",
+            )  # fmt: skip
+
+
 def _buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec, ratio: float, warmup: int) -> ReplayBuffer:
     c: ReplayConfig = config.algorithm
     return ReplayBuffer(
         obs, action, capacity=c.buffer_size, num_envs=config.env.num_envs,
         batch_size=c.batch_size, gamma=c.gamma, ratio=ratio, warmup=warmup, n_step=c.n_step, priority=c.priority,
-        beta=c.priority_beta, beta_updates=max(1, round(config.total_steps * ratio)), seed=config.seed,
+        beta=c.priority_beta, beta_updates=max(1, round(config.total_steps * ratio)),
+        relabel=c.relabel, relabel_ratio=c.relabel_ratio, seed=config.seed,
     )  # fmt: skip

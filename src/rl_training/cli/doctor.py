@@ -18,6 +18,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "atari": (("ale_py",), "Atari games"),
     "mujoco": (("mujoco",), "MuJoCo tasks such as HalfCheetah-v5"),
     "box2d": (("Box2D",), "LunarLander, BipedalWalker, CarRacing"),
+    "robotics": (("gymnasium_robotics",), "goal tasks such as FetchReach-v4"),
     "envpool": (("envpool",), "environments stepped in C++"),
     "minari": (("minari", "h5py"), "offline datasets"),
     "wandb": (("wandb",), "Weights & Biases"),

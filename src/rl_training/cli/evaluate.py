@@ -89,6 +89,8 @@ def write_summary(checkpoint: Path, agent: Agent, result: Evaluation, *, determi
         "returns": result.returns,
         "lengths": result.lengths,
     }
+    if result.successes is not None:
+        summary |= {"success_rate": result.success_rate, "successes": result.successes}
     _atomic.make_dir(home / SUMMARY.parent)
     _atomic.write_bytes(home / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return home / SUMMARY

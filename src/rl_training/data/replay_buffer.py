@@ -9,6 +9,7 @@ import torch
 
 from rl_training.data.batch import Batch, Chunk, Draw, Prepare
 from rl_training.data.priority import PriorityTree
+from rl_training.data.relabel import Relabel
 from rl_training.data.resident import ResidentRows
 from rl_training.data.storage import Storage
 from rl_training.specs import ActionSpec, ObsSpec
@@ -19,7 +20,8 @@ class ReplayBuffer:
     """`ratio` updates per env step once `warmup` steps are stored; what is not yet due is kept as credit across checkpoints.
 
     n-step returns are folded while sampling and never cross an episode end. `priority` is the exponent alpha of prioritized
-    replay (0 = uniform); the importance exponent rises from `beta` to 1 over `beta_updates` updates.
+    replay (0 = uniform); the importance exponent rises from `beta` to 1 over `beta_updates` updates. `relabel` names the
+    strategy by which `relabel_ratio` of each batch gets other goals.
     """
 
     def __init__(
@@ -37,6 +39,8 @@ class ReplayBuffer:
         priority: float = 0.0,
         beta: float = 0.4,
         beta_updates: int = 100_000,
+        relabel: str | None = None,
+        relabel_ratio: float = 0.8,
         seed: int = 0,
     ) -> None:
         self.storage = Storage(obs, action, capacity, num_envs)
@@ -44,6 +48,7 @@ class ReplayBuffer:
         self.updates_per_step, self.warmup = ratio, warmup
         self.tree = PriorityTree(len(self.storage.rows), priority) if priority else None
         self.beta, self.beta_updates = beta, beta_updates
+        self.relabel = Relabel(self.storage, relabel, relabel_ratio, gamma) if relabel else None
         self.rng = np.random.default_rng(seed)
         self.credit, self.sampled = 0.0, 0
         self._ones = torch.ones(batch_size)
@@ -59,8 +64,8 @@ class ReplayBuffer:
             self.resident.refresh(rows)
 
     def reside(self, device: torch.device) -> None:
-        """Sample on `device` from now on, unless rows have priorities, frames or gaps: those are drawn on the host."""
-        if self.tree is None and not self.storage.frames:
+        """Sample on `device` from now on, unless rows have priorities, frames, gaps or new goals: those are drawn on the host."""
+        if self.tree is None and self.relabel is None and not self.storage.frames:
             self.resident = ResidentRows(self.storage, device, self.batch_size, self.n_step, self.gamma)
 
     def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
@@ -93,6 +98,8 @@ class ReplayBuffer:
                 index[dead] = self.storage.draw(int(dead.sum()), self.rng)
             weight = torch.from_numpy(weights)
         batch = self.storage.gather(index, self.n_step, self.gamma)
+        if self.relabel is not None:
+            batch = self.relabel(batch, index, self.rng)
         return batch | {"weight": weight, "index": torch.from_numpy(index)}
 
     def feedback(self, batch: Batch | Draw, out: Batch) -> None:

@@ -25,7 +25,8 @@ class Transition(NamedTuple):
 
     `obs` is what the policy acts on next (of the new episode where one ended). `next_obs` is the true successor, also
     at episode ends; when nothing ended it is the same object as `obs`. Rows where `valid` is False are not experience
-    and must be ignored; `valid` is None when all rows count.
+    and must be ignored; `valid` is None when all rows count. `success` says for ended episodes whether they reached what
+    was wanted; None when the environments do not tell.
     """
 
     obs: Any
@@ -34,6 +35,7 @@ class Transition(NamedTuple):
     truncated: np.ndarray
     next_obs: Any
     valid: np.ndarray | None
+    success: np.ndarray | None = None
 
 
 class EnvAdapter:
@@ -70,18 +72,18 @@ class EnvAdapter:
         obs = self._batch(raw)
         if self._mode is AutoresetMode.SAME_STEP:
             next_obs = self._successors(obs, infos) if "final_obs" in infos else obs
-            return Transition(obs, reward, terminated, truncated, next_obs, None)
+            return Transition(obs, reward, terminated, truncated, next_obs, None, _success(infos.get("final_info", {})))
         ended = terminated | truncated
         if self._mode is AutoresetMode.NEXT_STEP:
             valid = ~self._ended if self._ended.any() else None
             self._ended = ended
-            return Transition(obs, reward, terminated, truncated, obs, valid)
+            return Transition(obs, reward, terminated, truncated, obs, valid, _success(infos))
         if not ended.any():
             return Transition(obs, reward, terminated, truncated, obs, None)
         # DISABLED: copies first, because an environment may reuse its arrays in the reset.
         next_obs, terminated, truncated = self._translate.copy(obs), terminated.copy(), truncated.copy()
         obs = self._batch(self.envs.reset(options={"reset_mask": ended})[0])
-        return Transition(obs, reward, terminated, truncated, next_obs, None)
+        return Transition(obs, reward, terminated, truncated, next_obs, None, _success(infos))
 
     def _successors(self, obs: Any, infos: dict[str, Any]) -> Any:
         """The observations with those of ended episodes replaced by their last ones."""
@@ -136,6 +138,14 @@ class EnvAdapter:
         self._ended = np.array(state["ended"], np.bool_)
         if self._mode is AutoresetMode.NEXT_STEP and isinstance(self.envs.unwrapped, gym.vector.SyncVectorEnv):
             self.envs.unwrapped._autoreset_envs[:] = self._ended
+
+
+def _success(infos: Any) -> np.ndarray | None:
+    """What environments call `is_success` (gymnasium-robotics' mazes: `success`) in their infos, as 0 or 1."""
+    if not isinstance(infos, dict):
+        return None
+    found = infos.get("is_success", infos.get("success"))
+    return None if found is None else np.asarray(found, np.float64) > 0
 
 
 def _autoreset_mode(envs: gym.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:

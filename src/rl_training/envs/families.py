@@ -15,6 +15,7 @@ _METHODS = {
     _TOY_TEXT: "python",
     "gymnasium.envs.mujoco.": "mujoco",
     "gymnasium.envs.box2d": "replay",
+    "rl_training.envs.goal_tasks": "python",
 }
 # Computed by a MuJoCo step and read by tasks before the next one; restored as they were: mj_forward would differ.
 _MUJOCO_ARRAYS = (

@@ -13,15 +13,16 @@ from rl_training.errors import ConfigError, MissingExtraError, UserError, did_yo
 
 # prefix of the id -> (module whose import registers it, what installs it). A bare word is one of our own extras.
 REGISTERED_BY: dict[str, tuple[str, str]] = {
+    "rl_training/": ("rl_training.envs.goal_tasks", ""),
     "ALE/": ("ale_py", "atari"),
     "MiniGrid-": ("minigrid", "pip install minigrid"),
     "BabyAI-": ("minigrid", "pip install minigrid"),
-    "Fetch": ("gymnasium_robotics", "pip install gymnasium-robotics"),
-    "Hand": ("gymnasium_robotics", "pip install gymnasium-robotics"),
-    "Adroit": ("gymnasium_robotics", "pip install gymnasium-robotics"),
-    "PointMaze": ("gymnasium_robotics", "pip install gymnasium-robotics"),
-    "AntMaze": ("gymnasium_robotics", "pip install gymnasium-robotics"),
-    "FrankaKitchen": ("gymnasium_robotics", "pip install gymnasium-robotics"),
+    "Fetch": ("gymnasium_robotics", "robotics"),
+    "Hand": ("gymnasium_robotics", "robotics"),
+    "Adroit": ("gymnasium_robotics", "robotics"),
+    "PointMaze": ("gymnasium_robotics", "robotics"),
+    "AntMaze": ("gymnasium_robotics", "robotics"),
+    "FrankaKitchen": ("gymnasium_robotics", "robotics"),
     "highway-": ("highway_env", "pip install highway-env"),
     "dm_control/": ("shimmy", 'pip install "shimmy[dm-control]"'),
     "Meta-World/": ("metaworld", "pip install metaworld"),

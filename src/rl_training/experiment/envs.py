@@ -11,7 +11,9 @@ import gymnasium as gym
 from rl_training.config import TrainConfig
 from rl_training.envs.adapter import EnvAdapter
 from rl_training.envs.factory import choose_backend, make_env, make_vector_env
+from rl_training.envs.goal_reward import GoalReward
 from rl_training.errors import ConfigError
+from rl_training.runtime.rng import preserved
 
 MAX_EVALUATION_ENVS = 10
 
@@ -76,6 +78,14 @@ def evaluation_envs(config: TrainConfig, source: Any, episodes: int) -> EnvAdapt
     kwargs = config.env.kwargs | ({"reward_clipping": False} if backend == "ale" else {})
     config = dataclasses.replace(config, env=dataclasses.replace(config.env, backend=backend, kwargs=kwargs))
     return _adapter(config, source, episodes if backend == "native" else min(episodes, MAX_EVALUATION_ENVS))
+
+
+def goal_reward(config: TrainConfig, source: Any) -> GoalReward:
+    """What goals are worth in the environment of a run, asked of a copy of its own."""
+    with preserved():
+        if isinstance(source, gym.vector.VectorEnv):
+            return GoalReward(_maker_of(source)())
+        return GoalReward(make_env(source or config.env_id, kwargs=config.env.kwargs))
 
 
 def _maker_of(envs: gym.vector.VectorEnv[Any, Any, Any]) -> Callable[[], gym.Env[Any, Any]]:

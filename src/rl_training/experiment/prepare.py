@@ -19,7 +19,7 @@ from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.storage import Storage
 from rl_training.envs.factory import choose_backend
 from rl_training.errors import ConfigError
-from rl_training.experiment.envs import time_limit
+from rl_training.experiment.envs import goal_reward, time_limit
 from rl_training.experiment.memory import available_bytes
 from rl_training.runtime.plan import make_plan
 
@@ -31,6 +31,7 @@ def resolve(agent: Agent) -> tuple[TrainConfig, list[str]]:
     """The config with every `auto` decided, and lines that tell the user what was chosen and how much memory it takes."""
     config = agent.config
     check_phases(config, agent.parts.buffer)
+    attach_goals(agent)
     parameters = sum(p.numel() for p in agent.parts.algorithm.parameters() if p.requires_grad)
     updates = config.offline_updates + round(config.total_steps * agent.parts.buffer.updates_per_step)
     plan = make_plan(config.runtime, parameters, updates)
@@ -71,6 +72,13 @@ def check_phases(config: TrainConfig, buffer: Buffer) -> None:
         )
 
 
+def attach_goals(agent: Agent) -> None:
+    """Give a buffer that relabels goals the rewards of the environment, unless it has them."""
+    own = agent.parts.buffer
+    if isinstance(own, ReplayBuffer) and own.relabel is not None and own.relabel.judge is None:
+        own.relabel.judge = goal_reward(agent.config, agent.env_source)
+
+
 def check_memory(storage: Storage, steps: int) -> str:
     """Refuse a replay that cannot fit into free memory, before it is filled; otherwise say what it takes.
 
@@ -89,6 +97,7 @@ def check_memory(storage: Storage, steps: int) -> str:
 def buffer(agent: Agent) -> tuple[Buffer, dict[str, Any] | None]:
     """The buffer that the run learns from, with the dataset in it when there is one, and what to record about the data."""
     config, own = agent.config, agent.parts.buffer
+    attach_goals(agent)
     if config.dataset is None:
         return own, None
     assert isinstance(own, ReplayBuffer)

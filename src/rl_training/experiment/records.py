@@ -32,7 +32,7 @@ class Records:
         """Write the episodes that ended since the last tick."""
         if collector is not None and (ended := collector.drain_episodes()):
             self.recent.extend(ended)
-            self.logger.write("episodes", *(vars(episode) for episode in ended))
+            self.logger.write("episodes", *({k: v for k, v in vars(e).items() if v is not None} for e in ended))
 
     def metrics(self, trainer: Trainer, rate: float) -> None:
         """Write a row of means since the last one; `time/` entries are the only ones that differ between equal runs."""
@@ -40,6 +40,8 @@ class Records:
         if self.recent:
             row["rollout/ep_rew_mean"] = float(np.mean([e.total for e in self.recent]))
             row["rollout/ep_len_mean"] = float(np.mean([e.length for e in self.recent]))
+            if (told := [e.success for e in self.recent if e.success is not None]):
+                row["rollout/success_rate"] = float(np.mean(told))
         times = {f"time/{name}": round(share, 4) for name, share in trainer.timing.shares().items()}
         times["time/fps"] = round(rate, 1)
         head = {"step": trainer.clock, "env_steps": trainer.env_steps, "updates": trainer.learner.updates}
@@ -52,8 +54,9 @@ class Records:
         improved = self.best is None or result.mean > self.best
         self.best = result.mean if improved else self.best
         row = {"step": step, "mean": result.mean, "std": result.std, "returns": result.returns, "lengths": result.lengths}
-        self.logger.write("evaluations", row)
-        self.logger.scalars(step, {"eval/mean_reward": result.mean})
+        success = {} if result.success_rate is None else {"success_rate": result.success_rate}
+        self.logger.write("evaluations", row | success)
+        self.logger.scalars(step, {f"eval/{k}": v for k, v in ({"mean_reward": result.mean} | success).items()})
         return improved
 
     def recent_return(self) -> float | None:

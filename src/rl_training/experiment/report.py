@@ -79,6 +79,8 @@ def _scores(data: RunData) -> str:
     if data.summary:
         label = f"{_text(data.summary.get('checkpoint'))}, {_text(data.summary.get('episodes'))} test episodes"
         tiles.append((" ± ".join(_score(data.summary.get(name)) for name in ("mean", "std")), label))
+        if isinstance(rate := data.summary.get("success_rate"), int | float):
+            tiles.append((f"{rate:.0%}", "of these episodes were successful"))
     if data.evaluations:
         step, mean, std = data.evaluations[-1]
         tiles.append((f"{mean:.1f} ± {std:.1f}", f"last evaluation, at {step:,.0f} {data.unit}"))

@@ -22,10 +22,12 @@ class TrainResult:
 
 
 def final_metrics(trainer: Trainer, records: Records) -> dict[str, float]:
-    """Counters, and the last evaluation's mean and deviation."""
+    """Counters, and the last evaluation's mean, deviation and (where it is told) part of successful episodes."""
     metrics = {"global_step": float(trainer.env_steps), "updates": float(trainer.learner.updates)}
     if records.evaluation is not None:
         metrics |= {"eval/mean": records.evaluation.mean, "eval/std": records.evaluation.std}
+        if records.evaluation.success_rate is not None:
+            metrics["eval/success_rate"] = records.evaluation.success_rate
     return metrics
 
 

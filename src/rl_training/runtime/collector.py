@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 
 from rl_training.data.batch import Chunk, tree_map
-from rl_training.envs.adapter import EnvAdapter
+from rl_training.envs.adapter import EnvAdapter, Transition
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.guard import check_chunk
 from rl_training.runtime.rng import derive, stream
@@ -17,12 +17,13 @@ from rl_training.state import Tree
 
 @dataclass(frozen=True)
 class Episode:
-    """A finished training episode: its raw return, and the env step at which it ended."""
+    """A finished training episode: its raw return, the env step at which it ended, and its success where that is told."""
 
     step: int
     env: int
     length: int
     total: float
+    success: bool | None = None
 
 
 class Collector:
@@ -71,7 +72,7 @@ class Collector:
             elif "valid" in chunk:
                 chunk["valid"][t] = True
             self.obs = result.obs
-            self._track(result.reward, result.terminated | result.truncated, result.valid)
+            self._track(result)
         check_chunk(chunk, self.envs.obs_spec, first_step)
         return chunk
 
@@ -91,14 +92,17 @@ class Collector:
                 self._chunk["outputs"] = np.empty(lead + self.actor.outputs(self.obs).shape[1:], np.float32)
         return self._chunk
 
-    def _track(self, reward: Any, done: Any, valid: Any) -> None:
+    def _track(self, result: Transition) -> None:
         """Episode statistics; rows that an autoreset made up count neither as steps nor as reward."""
+        reward, valid, done = result.reward, result.valid, result.terminated | result.truncated
         self.returns += reward if valid is None else reward * valid
         self.lengths += 1 if valid is None else valid
         self.steps += self.envs.num_envs if valid is None else int(valid.sum())
         if done.any():
             for env in np.flatnonzero(done):
-                self.episodes.append(Episode(self.steps, int(env), int(self.lengths[env]), float(self.returns[env])))
+                success = None if result.success is None else bool(result.success[env])
+                totals = int(self.lengths[env]), float(self.returns[env])
+                self.episodes.append(Episode(self.steps, int(env), *totals, success))
             self.returns[done] = 0.0
             self.lengths[done] = 0
 
@@ -115,7 +119,7 @@ class Collector:
             "steps": self.steps,
             "returns": self.returns,
             "lengths": self.lengths,
-            "episodes": [[e.step, e.env, e.length, e.total] for e in self.episodes],
+            "episodes": [list(astuple(e)) for e in self.episodes],
         }
 
     def load_state_dict(self, state: dict[str, Tree]) -> None:

@@ -13,10 +13,11 @@ from rl_training.runtime.rng import derive
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Raw returns and lengths of test episodes."""
+    """Raw returns and lengths of test episodes, and whether each succeeded where the environment tells."""
 
     returns: list[float]
     lengths: list[int]
+    successes: list[bool] | None = None
 
     @property
     def mean(self) -> float:
@@ -26,8 +27,14 @@ class Evaluation:
     def std(self) -> float:
         return float(np.std(self.returns))
 
+    @property
+    def success_rate(self) -> float | None:
+        """Part of the episodes that ended in success; None where the environment does not tell."""
+        return None if self.successes is None else float(np.mean(self.successes))
+
     def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.std:.1f} over {len(self.returns)} episodes"
+        success = "" if self.success_rate is None else f", {self.success_rate:.0%} successful"
+        return f"{self.mean:.1f} ± {self.std:.1f} over {len(self.returns)} episodes{success}"
 
 
 class Evaluator:
@@ -46,6 +53,8 @@ class Evaluator:
         total, length = np.zeros(n), np.zeros(n, np.int64)
         returns: list[float] = []
         lengths: list[int] = []
+        successes: list[bool] = []
+        told = False
         while quota.any():
             result = self.envs.step(actor.act(obs, rng, index, explore=not self.deterministic))
             valid = np.ones(n, np.bool_) if result.valid is None else result.valid
@@ -56,6 +65,8 @@ class Evaluator:
                     quota[env] -= 1
                     returns.append(float(total[env]))
                     lengths.append(int(length[env]))
+                    told = told or result.success is not None
+                    successes.append(result.success is not None and bool(result.success[env]))
                 total[env], length[env] = 0.0, 0
             obs = result.obs
-        return Evaluation(returns, lengths)
+        return Evaluation(returns, lengths, successes if told else None)
