@@ -54,7 +54,7 @@ class Maker:
         return find(name)(lambda: Match(actions, nested), **self._settings(name, source, steps, changes))
 
     def _settings(self, name: str, source: str, steps: int, changes: dict[str, Any]) -> dict[str, Any]:
-        data = {"dataset": str(self.data(source))} if REGISTRY[name].offline else {}
+        data = {"dataset": str(self.data(source))} if REGISTRY[name].needs_data else {}
         return small_settings(name, output_dir=str(self.folder), **length(name, steps), **data) | changes
 
 
