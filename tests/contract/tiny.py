@@ -21,7 +21,7 @@ TINY: dict[str, Any] = {
 # Settings of algorithms, each for those that have it.
 SMALL: dict[str, Any] = {
     "num_steps": 16, "minibatches": 2, "epochs": 4, "batch_size": 32, "buffer_size": 2000, "learning_starts": 64,
-    "train_freq": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
+    "train_freq": 2, "gradient_steps": 1, "policy_delay": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
 }  # fmt: skip
 
 
