@@ -2,8 +2,8 @@
 
     python benchmarks/ensemble_cost.py        # prints the ratio and stores it in benchmarks/results/ensemble_cost.json
 
-Both run alternately in one process, on one thread; the smallest time of each counts. An update of REDQ is the mean over a whole cycle
-of 20 critic updates and the one update of the actor that belongs to them.
+Both run alternately in one process, on one thread; the smallest time of each counts. An update of REDQ is the mean over a cycle
+of 20 updates of the critics and one of the actor.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> int:
     torch.set_num_threads(1)
     found = [measure(mode, args.repeats) for mode in args.modes]
     for row in found:
-        print(f"{row['mode']}: SAC {row['sac_ms']} ms, REDQ {row['redq_ms']} ms per update: {row['ratio']} times (at most {BOUND})")
+        print(f"{row['mode']}: SAC {row['sac_ms']} ms, REDQ {row['redq_ms']} ms per update: ratio {row['ratio']} (at most {BOUND})")
     record = {
         "bound": BOUND, "batch": BATCH, "hidden": [256, 256], "critics": 10, "modes": found, "repeats": args.repeats,
         "command": "python benchmarks/ensemble_cost.py", "versions": versions(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -44,11 +45,18 @@ def _compiled(algorithm: Algorithm) -> Update:
             def step(batch: Batch) -> Batch:
                 return functional_call(algorithm, algorithm.flat_views(), ("update", batch), static)
 
-            graphs[key] = torch.compile(step, fullgraph=True, dynamic=False, options=options)
+            graphs[key] = torch.compile(_own_code(step), fullgraph=True, dynamic=False, options=options)
         with torch.no_grad():
             return graphs[key](batch)
 
     return update
+
+
+def _own_code(function: FunctionType) -> FunctionType:
+    """A copy with a code object of its own. torch.compile keeps its results there and refuses the ninth, and one process may
+    train many agents."""
+    code, closure = function.__code__.replace(), function.__closure__
+    return FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
 
 
 class _Captured:

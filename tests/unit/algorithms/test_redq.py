@@ -105,5 +105,5 @@ def test_members_start_apart_and_20_updates_follow_each_step() -> None:
 
 
 def test_a_subset_larger_than_the_ensemble_is_refused() -> None:
-    with pytest.raises(ConfigError, match="subset = 3 critics cannot be drawn from algorithm.members = 2"):
+    with pytest.raises(ConfigError, match=r"subset = 3 critics cannot be drawn from algorithm.members = 2"):
         REDQ("Pendulum-v1", members=2, subset=3)

@@ -1,4 +1,4 @@
-"""SAC's parts against closed forms: the density of its actions, the soft target, the temperature and the entropy it settles at."""
+"""SAC against closed forms: the density of its actions, the soft target, the temperature and the entropy it settles at."""
 
 from __future__ import annotations
 

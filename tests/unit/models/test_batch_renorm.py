@@ -1,4 +1,4 @@
-"""Batch renormalization against NumPy: batch statistics while warming up, clipped corrections after, running statistics always."""
+"""Batch renormalization against NumPy: batch statistics while warming up, clipped corrections after, running statistics."""
 
 from __future__ import annotations
 
