@@ -1,7 +1,7 @@
 """Does it learn? Trains each task over several seeds from its preset and stores every seed's result.
 
     python benchmarks/learning.py                      # every preset with a contract, as many at once as there are cores
-    python benchmarks/learning.py ppo/CartPole-v1
+    python benchmarks/learning.py ppo/CartPole-v1 --jobs 2
 
 The score of a seed is the mean return of its best checkpoint on 50 fresh evaluation episodes, or with `measure: success` the part
 of them that succeed; the last checkpoint's is stored beside it. A contract may name a control: settings that must not score more
@@ -69,7 +69,7 @@ def train_seed(task: str, seed: int, output: Path) -> dict[str, Any]:
     assert preset is not None, f"no preset for {task}"
     quiet = {"seed": seed, "output_dir": str(output), "progress": "quiet", "tensorboard": False}
     kind = algorithms.find(algo)
-    config = load_config(preset, quiet | ({"dataset": str(mixed_pendulum(output, seed))} if algo == "td3_bc" else {}))
+    config = load_config(preset, quiet | ({"dataset": str(DATA[task](output, seed))} if task in DATA else {}))
     started, cpu = time.perf_counter(), time.process_time()
     agent = kind(config).learn()
     assert agent.result is not None
@@ -83,10 +83,12 @@ def train_seed(task: str, seed: int, output: Path) -> dict[str, Any]:
             for entry in map(json.loads, (agent.result.run_dir / "evaluations.jsonl").read_text().splitlines())
         ],
     }  # fmt: skip
-    if algo == "td3_bc":
-        row |= compare_with_cloning(config, row)
+    if TASKS[task].rule.startswith("beats"):
+        row |= compare_with_cloning(config)
     if control is not None:
-        row["control"] = score(kind(override(config, **control["settings"])).learn(), measure)
+        compared = kind(override(config, **control["settings"])).learn()
+        assert compared.result is not None
+        row["control"] = score(kind.load(compared.result.run_dir), measure)
     return row
 
 
@@ -123,7 +125,34 @@ def mixed_pendulum(folder: Path, seed: int) -> Path:
     return out
 
 
-def compare_with_cloning(config: Any, row: dict[str, Any]) -> dict[str, Any]:
+def scripted_mountain_car(folder: Path, seed: int) -> Path:
+    """10 episodes of pushing with full force the way the car is moving, which reaches the goal."""
+    import gymnasium as gym
+    import numpy as np
+
+    from rl_training.data.dataset import Dataset
+    from rl_training.data.formats.native import write_dataset
+
+    env = gym.make("MountainCarContinuous-v0")
+    rows: list[tuple[Any, ...]] = []
+    for episode in range(10):
+        obs, done = env.reset(seed=10 * seed + episode)[0], False
+        while not done:
+            action = np.array([0.999 if obs[1] >= 0 else -0.999], np.float32)
+            after, reward, terminated, truncated, _ = env.step(action)
+            rows.append((obs, action, np.float32(reward), terminated, truncated and not terminated, after))
+            obs, done = after, terminated or truncated
+    env.close()
+    names = ("obs", "action", "reward", "terminated", "truncated", "next_obs")
+    columns: dict[str, Any] = {name: np.stack(column) for name, column in zip(names, zip(*rows))}
+    assert columns["terminated"].sum() == 10, "every scripted episode reaches the goal"
+    out = folder / f"scripted-mountain-car-{seed}"
+    data = Dataset(**columns, name=out.name, sha256="", source="recorded", env_id="MountainCarContinuous-v0")
+    write_dataset(data, out, made={"by": "full force the way the car is moving", "episodes": 10, "seed": seed})
+    return out
+
+
+def compare_with_cloning(config: Any) -> dict[str, Any]:
     """The same data, network and number of updates with behaviour cloning alone (the Q term weighted 0), and the data's mean."""
     from rl_training import TD3BC
     from rl_training.config import override
@@ -135,10 +164,14 @@ def compare_with_cloning(config: Any, row: dict[str, Any]) -> dict[str, Any]:
     return {"cloning_last": cloned.evaluate(EPISODES).mean, "data_mean": statistics.fmean(full), "data_episodes": len(full)}
 
 
+# What a task learns from besides its own steps.
+DATA = {"td3_bc/Pendulum-v1": mixed_pendulum, "rlpd/MountainCarContinuous-v0": scripted_mountain_car}
+
+
 def verdict(task: str, rows: list[dict[str, Any]]) -> bool:
     threshold, rule, control = TASKS[task].score, TASKS[task].rule, TASKS[task].control
     if control is not None and max(row["control"] for row in rows) > control["at_most"]:
-        return False
+        return False  # a control that gets there too shows that the task is no test
     scores = [row["best"] for row in rows]
     if rule == "median":
         return statistics.median(scores) >= threshold
@@ -148,24 +181,24 @@ def verdict(task: str, rows: list[dict[str, Any]]) -> bool:
     return missed == 0 if rule == "all" else missed <= len(scores) // 5
 
 
-def run_task(task: str, jobs: int) -> bool:
-    """Train all seeds of a task, store and print them."""
+def run_seed(task: str, seed: int) -> dict[str, Any]:
+    """One seed in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, task, "--one-seed", str(seed), "--work", folder]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        if done.returncode:
+            raise RuntimeError(f"{task} seed {seed} failed:\n{done.stderr}")
+        row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    others = {k: round(row[k], 2) for k in ("last", "cloning_last", "data_mean", "control") if k in row}
+    print(f"  {task} seed {seed}: best {row['best']:.2f}  {others}  cpu {row['cpu_s']} s", flush=True)
+    return row
+
+
+def store(task: str, rows: list[dict[str, Any]], out: Path) -> bool:
+    """Write and print what a task's seeds reached."""
     from rl_training.experiment.manifest import versions
 
-    def one(seed: int) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, __file__, task, "--one-seed", str(seed), "--work", folder]
-            done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-            if done.returncode:
-                raise SystemExit(f"{task} seed {seed} failed:\n{done.stderr}")
-            row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        others = {k: round(row[k], 2) for k in ("last", "cloning_last", "data_mean", "control") if k in row}
-        print(f"  {task} seed {seed}: best {row['best']:.2f}  {others}  cpu {row['cpu_s']} s", flush=True)
-        return row
-
-    threshold, rule, seeds, measure, control = TASKS[task]
-    with ThreadPoolExecutor(jobs) as pool:
-        rows = list(pool.map(one, range(seeds)))
+    threshold, rule, _, measure, control = TASKS[task]
     passed = verdict(task, rows)
     record = {
         "task": task, "bar": threshold, "rule": rule, "measure": measure, "control": control, "passed": passed,
@@ -174,11 +207,25 @@ def run_task(task: str, jobs: int) -> bool:
         "hardware": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
         "date": datetime.now(UTC).date().isoformat(),
     }  # fmt: skip
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{task.replace('/', '__')}.json").write_text(json.dumps(record, indent=1) + "\n")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{task.replace('/', '__')}.json").write_text(json.dumps(record, indent=1) + "\n")
     scores = [row["best"] for row in rows]
     outcome = "pass" if passed else "MISSED"
     print(f"{task}: median {statistics.median(scores):.2f}, bar {threshold:g} ({rule}): {outcome}", flush=True)
+    return passed
+
+
+def run_tasks(tasks: list[str], jobs: int, out: Path) -> bool:
+    """Train all seeds of all tasks, `jobs` at a time. A task is stored when its last seed is done; a failing one is reported."""
+    passed = True
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {task: [pool.submit(run_seed, task, seed) for seed in range(TASKS[task].seeds)] for task in tasks}
+        for task, seeds in running.items():
+            try:
+                passed &= store(task, [seed.result() for seed in seeds], out)
+            except RuntimeError as error:
+                print(error, flush=True)
+                passed = False
     return passed
 
 
@@ -186,14 +233,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", default=list(TASKS), help=f"among {', '.join(TASKS)}")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--one-seed", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one_seed is not None:
         print(json.dumps(train_seed(args.tasks[0], args.one_seed, args.work)))
         return 0
-    passed = [run_task(task, args.jobs) for task in args.tasks]
-    return 0 if all(passed) else 1
+    return 0 if run_tasks(args.tasks, args.jobs, args.out) else 1
 
 
 if __name__ == "__main__":

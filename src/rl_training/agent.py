@@ -36,6 +36,7 @@ class Parts:
     collect: int  # steps per env between learning phases
     random_steps: int = 0  # env steps of uniformly random actions at the start
     keep_outputs: bool = False  # store the policy's outputs with each step, for losses that need the acting distribution
+    offline_fraction: float | None = None  # share of the dataset in a batch while acting; None follows the sizes
 
 
 class Agent:
@@ -179,7 +180,7 @@ class Agent:
         accepted = REGISTRY[self.name].actions
         if self.action_spec.kind in accepted:
             return
-        others = [n for n, e in REGISTRY.items() if self.action_spec.kind in e.actions and not e.offline]
+        others = [n for n, e in REGISTRY.items() if self.action_spec.kind in e.actions and not e.needs_data]
         wanted = " or ".join(accepted)
         raise ConfigError(
             f"{self.name} needs {wanted} actions; {self.config.env_id} has {self.action_space}.",

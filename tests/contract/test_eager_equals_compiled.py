@@ -55,4 +55,5 @@ def test_compiled_updates_equal_eager_ones(name: str, make: Maker) -> None:
     moved = [key for key in eager if "exp_avg" in key and eager[key].abs().max() > 0]
     assert moved, "no optimizer has moved"
     apart = {key: distance(eager[key], compiled[key]) for key in eager}
-    assert all(gap <= 1e-5 for gap in apart.values()), {k: gap for k, gap in apart.items() if not gap <= 1e-5}
+    allowed = {key: 1e-5 * max(1.0, float(eager[key][eager[key].isfinite()].abs().max())) for key in eager}
+    assert all(gap <= allowed[key] for key, gap in apart.items()), {k: gap for k, gap in apart.items() if not gap <= allowed[k]}

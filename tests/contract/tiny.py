@@ -21,7 +21,7 @@ TINY: dict[str, Any] = {
 # Settings of algorithms, each for those that have it.
 SMALL: dict[str, Any] = {
     "num_steps": 16, "minibatches": 2, "epochs": 4, "batch_size": 32, "buffer_size": 2000, "learning_starts": 64,
-    "train_freq": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
+    "train_freq": 2, "gradient_steps": 1, "policy_delay": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
 }  # fmt: skip
 
 
@@ -54,7 +54,7 @@ class Maker:
         return find(name)(lambda: Match(actions, nested), **self._settings(name, source, steps, changes))
 
     def _settings(self, name: str, source: str, steps: int, changes: dict[str, Any]) -> dict[str, Any]:
-        data = {"dataset": str(self.data(source))} if REGISTRY[name].offline else {}
+        data = {"dataset": str(self.data(source))} if REGISTRY[name].needs_data else {}
         return small_settings(name, output_dir=str(self.folder), **length(name, steps), **data) | changes
 
 

@@ -10,11 +10,16 @@ from rl_training.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from rl_training.agent import Agent
+    from rl_training.algorithms.crossq import CrossQ
     from rl_training.algorithms.dqn import DQN
+    from rl_training.algorithms.droq import DroQ
     from rl_training.algorithms.ppo import PPO
+    from rl_training.algorithms.redq import REDQ
+    from rl_training.algorithms.rlpd import RLPD
     from rl_training.algorithms.sac import SAC
     from rl_training.algorithms.td3 import TD3
     from rl_training.algorithms.td3_bc import TD3BC
+    from rl_training.algorithms.tqc import TQC
 
 
 @dataclass(frozen=True)
@@ -25,13 +30,23 @@ class Entry:
     agent: str
     summary: str
     actions: tuple[str, ...]
-    offline: bool = False
+    offline: bool = False  # learns from stored data alone
+    mixes_data: bool = False  # learns from stored data beside its own
+
+    @property
+    def needs_data(self) -> bool:
+        return self.offline or self.mixes_data
 
 
 REGISTRY: dict[str, Entry] = {
     "ppo": Entry("ppo", "PPO", "Proximal policy optimization", ("discrete", "multidiscrete", "continuous")),
     "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step and prioritized options", ("discrete",)),
     "sac": Entry("sac", "SAC", "Soft actor-critic with learned temperature", ("continuous",)),
+    "redq": Entry("redq", "REDQ", "SAC with many critics and many updates per step", ("continuous",)),
+    "droq": Entry("droq", "DroQ", "SAC with dropout critics and many updates per step", ("continuous",)),
+    "tqc": Entry("tqc", "TQC", "SAC with truncated quantile critics", ("continuous",)),
+    "crossq": Entry("crossq", "CrossQ", "SAC with batch renormalization and no target networks", ("continuous",)),
+    "rlpd": Entry("rlpd", "RLPD", "REDQ with prior data in every batch", ("continuous",), mixes_data=True),
     "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
 }
@@ -59,4 +74,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'rl_training.algorithms' has no attribute '{name}'")
 
 
-__all__ = ["DQN", "PPO", "REGISTRY", "SAC", "TD3", "TD3BC", "Entry", "find", "names"]
+__all__ = [
+    "DQN", "PPO", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DroQ", "Entry", "find", "names",
+]  # fmt: skip

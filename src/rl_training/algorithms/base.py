@@ -82,11 +82,18 @@ class Optim(nn.Module):
     lr: Tensor
 
     def __init__(
-        self, owner: Algorithm, parts: Sequence[str], lr: float, *, max_norm: float | None = None, eps: float = 1e-8
+        self,
+        owner: Algorithm,
+        parts: Sequence[str],
+        lr: float,
+        *,
+        max_norm: float | None = None,
+        eps: float = 1e-8,
+        betas: tuple[float, float] = (0.9, 0.999),
     ) -> None:
         super().__init__()
         self._owner = (owner,)  # in a tuple: the owner is not a child
-        self.max_norm, self.eps, self.betas = max_norm, eps, (0.9, 0.999)
+        self.max_norm, self.eps, self.betas = max_norm, eps, betas
         self.reduce: Callable[[Tensor], Tensor] = lambda grad: grad  # the place for a gradient all-reduce
         parameters = dict(owner.named_parameters())
         self.names = [n for n in parameters if any(n == part or n.startswith(part + ".") for part in parts)]
@@ -150,6 +157,8 @@ class Optim(nn.Module):
 
 class Target(nn.Module):
     """A lagged copy of a part of the algorithm that follows it by Polyak averaging (tau = 1 copies)."""
+
+    net: Any
 
     def __init__(self, owner: Algorithm, part: str, tau: float) -> None:
         super().__init__()

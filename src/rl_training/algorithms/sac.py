@@ -44,19 +44,26 @@ class SACAlgorithm(Algorithm):
         self.alpha_optim = Optim(self, ["log_alpha"], config.learning_rate)
         self.target = Target(self, "critic", config.tau)
 
+    def next_value(self, obs: Any) -> Tensor:
+        """The soft value of successors: what the target critics expect, and the entropy to come."""
+        action, log_prob = self.policy.sample(obs)
+        return self.target(obs, action).min(0).values - self.log_alpha.exp() * log_prob
+
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Batch]:
         with torch.no_grad():
-            action, log_prob = self.policy.sample(batch["next_obs"])
-            next_q = self.target(batch["next_obs"], action).min(0).values
-            target = td_target(batch["reward"], batch["discount"], next_q - self.log_alpha.exp() * log_prob)
+            target = td_target(batch["reward"], batch["discount"], self.next_value(batch["next_obs"]))
         q = self.critic(batch["obs"], batch["action"])
         td = q - target
         loss = (batch["weight"] * td.square()).mean(1).sum()
         return loss, {"critic_loss": loss.detach(), "q": q.detach().mean(), "td": td.detach().abs().mean(0)}
 
+    def actor_value(self, obs: Any, action: Tensor) -> Tensor:
+        """What the actor climbs, (B,)."""
+        return self.critic(obs, action).min(0).values
+
     def actor_loss(self, batch: Batch) -> tuple[Tensor, Batch]:
         action, log_prob = self.policy.sample(batch["obs"])
-        q = self.critic(batch["obs"], action).min(0).values
+        q = self.actor_value(batch["obs"], action)
         loss = (self.log_alpha.exp().detach() * log_prob - q).mean()
         return loss, {"actor_loss": loss.detach(), "entropy": -log_prob.detach().mean()}
 
@@ -79,17 +86,22 @@ class SAC(Agent):
     """SAC for continuous actions. `SAC("Pendulum-v1", learning_rate=1e-3).learn(20_000)`."""
 
     name = "sac"
-    config_class = SACConfig
+    config_class: ClassVar[type] = SACConfig
     defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
-    ignores = ("dueling", "normalize_reward", "log_std_init")
+    ignores: ClassVar[tuple[str, ...]] = ("dueling", "normalize_reward", "log_std_init")
+    entropy_per_action: ClassVar[float] = -1.0  # the target entropy that is not given, per action dimension
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
-        c: SACConfig = config.algorithm
-        policy = SquashedGaussianPolicy(obs, action, config.model)
-        critic = EnsembleCritic(obs, action, config.model, members=2)
-        target_entropy = -float(action.dim) if c.target_entropy is None else c.target_entropy
-        algorithm = SACAlgorithm(c, policy, critic, target_entropy)
+        c = config.algorithm
+        target_entropy = cls.entropy_per_action * action.dim if c.target_entropy is None else c.target_entropy
+        algorithm = cls.rule(config, obs, action, target_entropy)
         collect = max(1, c.train_freq // config.env.num_envs)
         random_steps = 0 if config.offline_updates else c.learning_starts
         return Parts(algorithm, replay_buffer(config, obs, action), collect, random_steps)
+
+    @classmethod
+    def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec, target_entropy: float) -> Algorithm:
+        """The learning rule with its networks."""
+        policy = SquashedGaussianPolicy(obs, action, config.model)
+        return SACAlgorithm(config.algorithm, policy, EnsembleCritic(obs, action, config.model, members=2), target_entropy)

@@ -21,6 +21,7 @@ class ModelConfig:
     hidden: tuple[int, ...] = setting((64, 64), "sizes of the hidden layers", ge=1)
     activation: str = setting("tanh", "non-linearity between layers", choices=("tanh", "relu", "silu", "gelu", "elu"))
     init: str = setting("orthogonal", "how weights start", choices=("orthogonal", "default", "xavier"))
+    block: str = setting("plain", "hidden layers, or SimBa's residual blocks of these widths", choices=("plain", "residual"))
     layer_norm: bool = setting(False, "normalize the activations of every hidden layer")
     dueling: bool = setting(False, "split Q-values into a state value and advantages")
     normalize_obs: bool = setting(False, "scale observations by their running mean and variance")

@@ -61,10 +61,11 @@ def check_phases(config: TrainConfig, buffer: Buffer) -> None:
         )
     if config.dataset is not None and getattr(config.algorithm, "priority", False):
         raise ConfigError("Batches that mix in a dataset are drawn uniformly.", fix="Set algorithm.priority to 0")
-    if config.dataset is None and (config.offline_updates or REGISTRY[config.algo].offline):
+    if config.dataset is None and (config.offline_updates or REGISTRY[config.algo].needs_data):
+        how_long = ", and say how long to learn from it with --offline-updates N" if REGISTRY[config.algo].offline else ""
         raise ConfigError(
             f"{config.algo} is to learn from stored data, but no dataset is named.",
-            fix="Name it with --dataset PATH, and say how long to learn from it with --offline-updates N",
+            fix=f"Name it with --dataset PATH{how_long}",
         )
     if not config.total_steps and not config.offline_updates:
         raise ConfigError(
@@ -114,4 +115,4 @@ def buffer(agent: Agent) -> tuple[Buffer, dict[str, Any] | None]:
         batch_size=own.batch_size, gamma=own.gamma, n_step=own.n_step, seed=config.seed,
     )  # fmt: skip
     info = {"name": dataset.name, "sha256": dataset.sha256, "transitions": len(dataset)}
-    return (MixtureBuffer(own, offline) if config.total_steps else offline), info
+    return (MixtureBuffer(own, offline, agent.parts.offline_fraction) if config.total_steps else offline), info

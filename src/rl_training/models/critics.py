@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from rl_training.config import ModelConfig
 from rl_training.errors import ConfigError
 from rl_training.models.encoders import make_encoder
-from rl_training.models.ensemble import EnsembleLinear
+from rl_training.models.ensemble import EnsembleLayerNorm, EnsembleLinear, through
 from rl_training.models.mlp import ACTIVATIONS, mlp
 from rl_training.specs import ActionSpec, ObsSpec
 
@@ -28,24 +29,30 @@ class ValueNet(nn.Module):
 
 
 class EnsembleCritic(nn.Module):
-    """Q(s, a) of `members` independent critics: (B, ...), (B, A) -> (members, B)."""
+    """Q(s, a) of `members` independent critics: (B, ...), (B, A) -> (members, B), or (members, B, outputs)."""
 
-    def __init__(self, obs: ObsSpec, action: ActionSpec, model: ModelConfig, members: int) -> None:
+    def __init__(
+        self, obs: ObsSpec, action: ActionSpec, model: ModelConfig, members: int, outputs: int = 1, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.members = members
         self.encoder, features = make_encoder(obs, model)
-        self.body = mlp(features + action.dim, 1, model, linear=lambda i, o: EnsembleLinear(members, i, o))
+        linear, norm = partial(EnsembleLinear, members), partial(EnsembleLayerNorm, members)
+        self.body = mlp(features + action.dim, outputs, model, linear=linear, norm=norm, dropout=dropout)
 
     def forward(self, obs: Any, action: Tensor) -> Tensor:
         x = torch.cat([self.encoder(obs), action], -1)
         return self.body(x.expand(self.members, *x.shape)).squeeze(-1)
 
+    def of(self, obs: Any, action: Tensor, members: slice | Tensor) -> Tensor:
+        """The values of some members alone (a slice or their indices): the work of so many."""
+        x = torch.cat([self.encoder(obs), action], -1)
+        count = len(range(self.members)[members]) if isinstance(members, slice) else len(members)
+        return through(self.body, x.expand(count, *x.shape), members).squeeze(-1)
+
     def first(self, obs: Any, action: Tensor) -> Tensor:
         """Q(s, a) of the first critic alone, (B,): half the work where only that one is wanted."""
-        x = torch.cat([self.encoder(obs), action], -1)[None]
-        for layer in self.body:
-            x = layer.first(x) if isinstance(layer, EnsembleLinear) else layer(x)
-        return x[0].squeeze(-1)
+        return self.of(obs, action, slice(1))[0]
 
 
 def q_net(obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> nn.Module:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.config import ModelConfig
+from rl_training.errors import ConfigError
+from rl_training.models.ensemble import Ensemble, through
 
 
 class Tanh(nn.Module):
@@ -25,7 +27,36 @@ class Tanh(nn.Module):
         return torch.tanh(x)
 
 
+class Dropout(nn.Module):
+    """Zeroes each entry with probability `p` and scales the rest up, always: no network that acts has one.
+
+    The mask comes from uniform numbers because torch's own dropout draws others when it is compiled.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (torch.rand_like(x) >= self.p) / (1.0 - self.p)
+
+
+class Residual(Ensemble):
+    """x + layers(x)."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layers(x)
+
+    def of(self, x: Tensor, members: slice | Tensor) -> Tensor:
+        return x + through(self.layers, x, members)
+
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": Tanh, "relu": nn.ReLU, "silu": nn.SiLU, "gelu": nn.GELU, "elu": nn.ELU}
+EXPANSION = 4  # hidden units of a residual block per unit of its width
 
 
 def mlp(
@@ -36,17 +67,50 @@ def mlp(
     hidden: Sequence[int] | None = None,
     output_gain: float = 1.0,
     linear: Callable[[int, int], nn.Module] = nn.Linear,
+    norm: Callable[[int], nn.Module] = nn.LayerNorm,
+    dropout: float = 0.0,
 ) -> nn.Sequential:
     """Hidden layers as configured, then a linear output. `output_gain` scales an orthogonal output layer only."""
-    layers: list[nn.Module] = []
-    for width in model.hidden if hidden is None else hidden:
-        layers.append(initialize(linear(inputs, width), model.init, hidden_gain(model.activation)))
-        if model.layer_norm:
-            layers.append(nn.LayerNorm(width))
-        layers.append(ACTIVATIONS[model.activation]())
-        inputs = width
-    layers.append(initialize(linear(inputs, outputs), model.init, output_gain))
+    widths = model.hidden if hidden is None else hidden
+    if model.block == "residual":
+        layers = _residual(inputs, widths, model, linear, norm)
+    else:
+        layers = []
+        for before, width in zip([inputs, *widths], widths):
+            layers.append(initialize(linear(before, width), model.init, hidden_gain(model.activation)))
+            if dropout:
+                layers.append(Dropout(dropout))
+            if model.layer_norm:
+                layers.append(norm(width))
+            layers.append(ACTIVATIONS[model.activation]())
+    layers.append(initialize(linear(widths[-1] if widths else inputs, outputs), model.init, output_gain))
     return nn.Sequential(*layers)
+
+
+def _residual(
+    inputs: int,
+    widths: Sequence[int],
+    model: ModelConfig,
+    linear: Callable[[int, int], nn.Module],
+    norm: Callable[[int], nn.Module],
+) -> list[nn.Module]:
+    """SimBa's body (Lee et al. 2024, arXiv:2410.09754): a linear embedding, one block per width, and a last normalization."""
+    if len(set(widths)) > 1:
+        raise ConfigError(
+            f"Residual blocks add to what comes in, so all have one width, not {tuple(widths)}.",
+            fix=f"Give --model.hidden {','.join([str(widths[0])] * len(widths))}, one number per block",
+        )
+    if model.layer_norm:
+        raise ConfigError("Residual blocks have their normalization; model.layer_norm adds none.", fix="Leave out layer_norm")
+    if not widths:
+        return []
+    width, gain = widths[0], hidden_gain(model.activation)
+    layers: list[nn.Module] = [initialize(linear(inputs, width), model.init, 1.0)]
+    for _ in widths:
+        widen = initialize(linear(width, EXPANSION * width), model.init, gain)
+        narrow = initialize(linear(EXPANSION * width, width), model.init, 1.0)
+        layers.append(Residual(norm(width), widen, ACTIVATIONS[model.activation](), narrow))
+    return [*layers, norm(width)]
 
 
 def hidden_gain(activation: str) -> float:

@@ -6,6 +6,7 @@ with the collector's own generator, so that acting is the same computation every
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -98,16 +99,24 @@ class GaussianPolicy(Policy):
 
 
 class SquashedGaussianPolicy(Policy):
-    """tanh of a Gaussian with state-dependent deviation (Haarnoja et al. 2018)."""
+    """tanh of a Gaussian with state-dependent deviation (Haarnoja et al. 2018). `body` makes the network after the encoder."""
 
-    def __init__(self, obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> None:
+    net: nn.Sequential
+
+    def __init__(
+        self, obs: ObsSpec, action: ActionSpec, model: ModelConfig, body: Callable[..., nn.Sequential] = mlp
+    ) -> None:
         super().__init__(obs, model)
         encoder, features = make_encoder(obs, model)
-        self.net = nn.Sequential(encoder, *mlp(features, 2 * action.dim, model))
+        self.net = nn.Sequential(encoder, *body(features, 2 * action.dim, model))
 
     def sample(self, obs: Any) -> tuple[Tensor, Tensor]:
         """A reparametrized action and its log-density for normalized observations."""
-        mean, log_std = self.net(obs).chunk(2, -1)
+        return self.sample_from(self.net(obs))
+
+    def sample_from(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for the network's outputs."""
+        mean, log_std = outputs.chunk(2, -1)
         return dist.sample_squashed(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX))
 
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rl_training.data.batch import tree_map
+from rl_training.models.batch_renorm import BatchRenorm
 from rl_training.models.encoders import Rows
 from rl_training.models.mlp import Tanh
 from rl_training.models.normalize import Normalizer
@@ -93,6 +94,15 @@ def _layer_norm(layer: Any) -> Step:
     return apply
 
 
+def _batch_renorm(layer: BatchRenorm) -> Step:
+    weight, bias, mean, var = (t.detach().numpy() for t in (layer.weight, layer.bias, layer.mean, layer.var))
+
+    def apply(x: Array) -> Array:
+        return (x - mean) / np.sqrt(var + layer.eps) * weight + bias
+
+    return apply
+
+
 def _normalize(layer: Normalizer) -> Step:
     mean, var, clip = layer.mean.numpy(), layer.var.numpy(), layer.clip.numpy()
 
@@ -106,6 +116,7 @@ def _normalize(layer: Normalizer) -> Step:
 _FORMS: dict[type[nn.Module], Callable[[Any], Step]] = {
     nn.Linear: _linear,
     nn.LayerNorm: _layer_norm,
+    BatchRenorm: _batch_renorm,
     Tanh: lambda layer: np.tanh,
     nn.ReLU: lambda layer: lambda x: np.maximum(x, 0.0),
     nn.SiLU: lambda layer: lambda x: x / (1.0 + np.exp(-x)),

@@ -17,7 +17,7 @@ QUIET: dict[str, Any] = {
     "hidden": (32, 32), "seed": 5, "checkpoint_every": 0, "eval_every": 200, "num_episodes": 2, "logging_every": 100,
     "tensorboard": False, "progress": "quiet", "total_steps": 600,
 }  # fmt: skip
-ONLINE = [name for name, entry in REGISTRY.items() if not entry.offline]
+ONLINE = [name for name, entry in REGISTRY.items() if not entry.needs_data]
 SPECIAL = [("dqn", {"priority": 0.6, "n_step": 3}), ("sac", {"n_step": 3, "normalize_obs": True}), ("td3", {"num_envs": 3})]
 
 

@@ -1,0 +1,56 @@
+"""RLPD (Ball et al. 2023, arXiv:2302.02948): online learning in which half of every batch is prior data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from rl_training.agent import Parts
+from rl_training.algorithms.base import Algorithm
+from rl_training.algorithms.redq import REDQ, REDQAlgorithm, REDQConfig, check_subset
+from rl_training.algorithms.sac import SAC
+from rl_training.config import TrainConfig, setting
+from rl_training.models.critics import EnsembleCritic
+from rl_training.models.policies import SquashedGaussianPolicy
+from rl_training.specs import ActionSpec, ObsSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class RLPDConfig(REDQConfig):
+    offline_fraction: float = setting(0.5, help="share of every batch that comes from the dataset", ge=0, le=1)
+    backup_entropy: bool = setting(True, help="count the entropy to come in the target")
+
+
+class RLPDAlgorithm(REDQAlgorithm):
+    """REDQ whose targets may leave out the entropy to come; which rows a batch holds is the buffer's affair."""
+
+    config: RLPDConfig
+
+    def next_value(self, obs: Any) -> Tensor:
+        if self.config.backup_entropy:
+            return super().next_value(obs)
+        return self.pessimistic(obs, self.policy.sample(obs)[0])
+
+
+class RLPD(SAC):
+    """RLPD for continuous actions. `RLPD("MountainCarContinuous-v0", dataset="demonstrations").learn(3_000)`."""
+
+    name = "rlpd"
+    config_class = RLPDConfig
+    defaults = REDQ.defaults
+    ignores = (*SAC.ignores, "block")
+    entropy_per_action = -0.5
+
+    @classmethod
+    def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
+        return replace(super().build(config, obs, action), offline_fraction=config.algorithm.offline_fraction)
+
+    @classmethod
+    def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec, target_entropy: float) -> Algorithm:
+        c: RLPDConfig = config.algorithm
+        check_subset(c)
+        policy = SquashedGaussianPolicy(obs, action, config.model)
+        critic = EnsembleCritic(obs, action, replace(config.model, layer_norm=True), c.members)
+        return RLPDAlgorithm(c, policy, critic, target_entropy)
