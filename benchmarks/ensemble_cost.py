@@ -68,7 +68,7 @@ def main() -> int:
     torch.set_num_threads(1)
     found = [measure(mode, args.repeats) for mode in args.modes]
     for row in found:
-        print(f"{row['mode']}: SAC {row['sac_ms']} ms, REDQ {row['redq_ms']} ms per update: ratio {row['ratio']} (at most {BOUND})")
+        print(f"{row['mode']}: SAC {row['sac_ms']} ms, REDQ {row['redq_ms']} ms; ratio {row['ratio']} (at most {BOUND})")
     record = {
         "bound": BOUND, "batch": BATCH, "hidden": [256, 256], "critics": 10, "modes": found, "repeats": args.repeats,
         "command": "python benchmarks/ensemble_cost.py", "versions": versions(),

@@ -68,7 +68,8 @@ def overview() -> str:
         label = f"[{name}](algorithms/{name}.md)" if page.exists() else name
         learns = "stored data (offline)" if entry.offline else online
         what = f"{entry.summary}{source(entry.module)}".replace("|", "\\|")
-        rows.append(f"| {label} | `{entry.agent}` | {what} | {', '.join(entry.actions)} | {learns} | {measured(name) or 'none'} |")
+        cells = (label, f"`{entry.agent}`", what, ", ".join(entry.actions), learns, measured(name) or "none")
+        rows.append("| " + " | ".join(cells) + " |")
     return "\n" + "\n".join(rows) + "\n"
 
 

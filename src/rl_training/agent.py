@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 EnvSource = str | Callable[..., gym.Env[Any, Any]] | gym.vector.VectorEnv[Any, Any, Any]
 """An environment's name, a function that makes one, or a vector of them."""
 
+FIRST_CHOICE = {"discrete": "dqn", "multidiscrete": "ppo", "continuous": "sac"}  # to suggest, by kind of action
+
 TRAINED = 2**32 - 1  # as the step of a finished training: exploration that fades has faded
 
 
@@ -185,7 +187,7 @@ class Agent:
         raise ConfigError(
             f"{self.name} needs {wanted} actions; {self.config.env_id} has {self.action_space}.",
             f"Works here: {', '.join(others)}.",
-            f"Try: rl-training train {others[-1 if self.action_spec.kind == 'discrete' else 0]} {self.config.env_id}",
+            f"Try: rl-training train {FIRST_CHOICE[self.action_spec.kind]} {self.config.env_id}",
         )
 
     def check_model(self) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.base import Algorithm, Batch, Optim
+from rl_training.algorithms.base import Algorithm, Batch
+from rl_training.algorithms.optim import Optim
 from rl_training.algorithms.replay import ReplayConfig
 from rl_training.algorithms.sac import SAC
 from rl_training.config import TrainConfig, setting

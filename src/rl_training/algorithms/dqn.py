@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rl_training.agent import Agent, Parts
-from rl_training.algorithms.base import Algorithm, Batch, Optim, Target
+from rl_training.algorithms.base import Algorithm, Batch
+from rl_training.algorithms.optim import Optim, Target
 from rl_training.algorithms.replay import ReplayConfig, replay_buffer
 from rl_training.config import TrainConfig, setting
 from rl_training.models.critics import q_net

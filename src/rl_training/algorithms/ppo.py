@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from rl_training.agent import Agent, Parts
-from rl_training.algorithms.base import Algorithm, Batch, Optim
+from rl_training.algorithms.base import Algorithm, Batch
+from rl_training.algorithms.optim import Optim
 from rl_training.config import TrainConfig, setting
 from rl_training.data.batch import tree_map
 from rl_training.data.rollout_buffer import RolloutBuffer

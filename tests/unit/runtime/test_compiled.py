@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.base import Algorithm, Batch, Optim
+from rl_training.algorithms.base import Algorithm, Batch
+from rl_training.algorithms.optim import Optim
 from rl_training.runtime.accelerate import accelerate
 
 
