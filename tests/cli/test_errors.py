@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from in_process import TINY, Outcome, Run
 
+from rl_training.algorithms import REGISTRY
 from rl_training.cli.app import main
 
 BAD_YAML = """\
@@ -40,6 +41,13 @@ class NanEnv(gym.Env):
         self.steps += 1
         return np.zeros(2, np.float32), float("nan") if self.steps == 5 else 1.0, False, self.steps >= 20, {}
 """
+
+
+
+def online(actions: str) -> str:
+    """The algorithms that learn such actions without stored data, as an error lists them."""
+    return ", ".join(name for name, entry in REGISTRY.items() if actions in entry.actions and not entry.needs_data)
+
 
 MISTAKES: dict[str, tuple[str, str]] = {
     "unknown command": ("trian", "Unknown command 'trian'. Did you mean train?\nHelp: rl-training --help\n"),
@@ -94,13 +102,13 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "out of range": ("train ppo CartPole-v1 --gamma 1.5", "--gamma = 1.5 is outside 0..1\n"),
     "continuous algorithm on discrete actions": (
         "train sac CartPole-v1",
-        "sac needs continuous actions; CartPole-v1 has Discrete(2).\nWorks here: ppo, dqn.\n"
+        f"sac needs continuous actions; CartPole-v1 has Discrete(2).\nWorks here: {online('discrete')}.\n"
         "Try: rl-training train dqn CartPole-v1\n",
     ),
     "discrete algorithm on continuous actions": (
         "train dqn Pendulum-v1",
-        "dqn needs discrete actions; Pendulum-v1 has Box(-2.0, 2.0, (1,), float32).\nWorks here: ppo, sac, td3.\n"
-        "Try: rl-training train ppo Pendulum-v1\n",
+        "dqn needs discrete actions; Pendulum-v1 has Box(-2.0, 2.0, (1,), float32).\n"
+        f"Works here: {online('continuous')}.\nTry: rl-training train sac Pendulum-v1\n",
     ),
     "old version": (
         "train ppo LunarLander-v2",
