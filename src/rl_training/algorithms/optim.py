@@ -1,0 +1,147 @@
+"""What changes parameters, kept in flat vectors: an optimizer that minimizes a named loss, and targets that follow slowly."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+if TYPE_CHECKING:
+    from rl_training.algorithms.base import Algorithm, Batch
+
+
+class Optim(nn.Module):
+    """Adam over the named parts of an algorithm, kept as one flat vector so that clip, step and Polyak are one operation each.
+
+    A child module, so moments, step count and learning rate travel in `algorithm.state_dict()`.
+    """
+
+    flat: Tensor
+    exp_avg: Tensor
+    exp_avg_sq: Tensor
+    steps: Tensor
+    lr: Tensor
+
+    def __init__(
+        self,
+        owner: Algorithm,
+        parts: Sequence[str],
+        lr: float,
+        *,
+        max_norm: float | None = None,
+        eps: float = 1e-8,
+        betas: tuple[float, float] = (0.9, 0.999),
+    ) -> None:
+        super().__init__()
+        self._owner = (owner,)  # in a tuple: the owner is not a child
+        self.max_norm, self.eps, self.betas = max_norm, eps, betas
+        self.reduce: Callable[[Tensor], Tensor] = lambda grad: grad  # the place for a gradient all-reduce
+        parameters = dict(owner.named_parameters())
+        self.names = [n for n in parameters if any(n == part or n.startswith(part + ".") for part in parts)]
+        size = sum(parameters[n].numel() for n in self.names)
+        if not size:
+            raise ValueError(f"no parameters under {list(parts)}; the algorithm has {sorted(parameters)}")
+        self.register_buffer("flat", torch.empty(0), persistent=False)
+        self.register_buffer("exp_avg", torch.zeros(size))
+        self.register_buffer("exp_avg_sq", torch.zeros(size))
+        self.register_buffer("steps", torch.zeros(()))
+        self.register_buffer("lr", torch.tensor(float(lr)))
+        self.bind()
+
+    def bind(self) -> None:
+        owned = dict(self._owner[0].named_parameters())
+        self.parameters_in_order = [owned[n] for n in self.names]
+        self.shapes = [p.shape for p in self.parameters_in_order]
+        self.sizes = [p.numel() for p in self.parameters_in_order]
+        self.flat = torch.cat([p.detach().reshape(-1) for p in self.parameters_in_order])
+        for p, view in zip(self.parameters_in_order, self.views(self.flat).values()):
+            p.data = view
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        return {n: part.view(shape) for n, part, shape in zip(self.names, flat.split(self.sizes), self.shapes)}
+
+    def minimize(self, loss: str, *args: Any) -> Batch:
+        """Take one step on the owner's loss method and return its second result (metrics)."""
+        owner = self._owner[0]
+        if torch.compiler.is_compiling():
+            def of_flat(flat: Tensor) -> tuple[Tensor, Batch]:
+                return functional_call(owner, self.views(flat), (loss, *args))
+
+            grad, out = torch.func.grad(of_flat, has_aux=True)(self.flat)
+        else:
+            value, out = getattr(owner, loss)(*args)
+            grads = torch.autograd.grad(value, self.parameters_in_order)
+            grad = torch.cat([g.reshape(-1) for g in grads])
+        self.step(grad)
+        return out
+
+    @torch.no_grad()
+    def step(self, grad: Tensor) -> None:
+        """Clip by global norm, then Adam."""
+        grad = self.reduce(grad)
+        if self.max_norm is not None:
+            grad = grad * (self.max_norm / (grad.norm() + 1e-6)).clamp(max=1.0)
+        self.steps.add_(1.0)
+        beta1, beta2 = self.betas
+        if not torch.compiler.is_compiling():
+            torch._fused_adam_(
+                [self.flat], [grad], [self.exp_avg], [self.exp_avg_sq], [], [self.steps],
+                lr=self.lr, beta1=beta1, beta2=beta2, weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
+            )  # fmt: skip
+            return
+        # The fused kernel cannot be traced; written out, the compiler fuses it with what is around it.
+        self.exp_avg.lerp_(grad, 1 - beta1)
+        self.exp_avg_sq.lerp_(grad.square(), 1 - beta2)
+        deviation = (self.exp_avg_sq / (1 - beta2**self.steps)).sqrt() + self.eps
+        self.flat.sub_(self.lr / (1 - beta1**self.steps) * self.exp_avg / deviation)
+
+
+class Target(nn.Module):
+    """A lagged copy of a part of the algorithm that follows it by Polyak averaging (tau = 1 copies)."""
+
+    net: Any
+
+    def __init__(self, owner: Algorithm, part: str, tau: float) -> None:
+        super().__init__()
+        self._owner, self.part, self.tau = (owner,), part, tau
+        self.net = copy.deepcopy(owner.get_submodule(part)).requires_grad_(False)
+        self.register_buffer("flat", torch.empty(0), persistent=False)
+        self.bind()
+
+    flat: Tensor
+
+    def bind(self) -> None:
+        parameters = list(self.net.parameters())
+        self.names = [n for n, _ in self.net.named_parameters()]
+        self.shapes, self.sizes = [p.shape for p in parameters], [p.numel() for p in parameters]
+        self.flat = torch.cat([p.detach().reshape(-1) for p in parameters])
+        for p, view in zip(parameters, self.views().values()):
+            p.data = view
+        optims = [m for m in self._owner[0].modules() if isinstance(m, Optim)]
+        wanted = [f"{self.part}.{n}" for n in self.names]
+        for optim in optims:
+            if wanted[0] in optim.names:
+                first = optim.names.index(wanted[0])
+                if optim.names[first : first + len(wanted)] == wanted:
+                    start = sum(optim.sizes[:first])
+                    self._source = (optim, start, start + self.flat.numel())
+                    return
+        raise ValueError(f"no single optimizer holds '{self.part}': make its Optim before its Target")
+
+    def views(self) -> dict[str, Tensor]:
+        return {n: part.view(shape) for n, part, shape in zip(self.names, self.flat.split(self.sizes), self.shapes)}
+
+    def forward(self, *args: Any) -> Any:
+        return self.net(*args)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move towards the source by tau; buffers (normalization statistics) are copied."""
+        optim, start, end = self._source
+        self.flat.lerp_(optim.flat[start:end], self.tau)
+        for mine, theirs in zip(self.net.buffers(), self._owner[0].get_submodule(self.part).buffers()):
+            mine.copy_(theirs)
