@@ -11,6 +11,8 @@ from rl_training.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from rl_training.agent import Agent
     from rl_training.algorithms.crossq import CrossQ
+    from rl_training.algorithms.ddpg import DDPG
+    from rl_training.algorithms.discrete_sac import DiscreteSAC
     from rl_training.algorithms.dqn import DQN
     from rl_training.algorithms.droq import DroQ
     from rl_training.algorithms.ppo import PPO
@@ -47,6 +49,8 @@ REGISTRY: dict[str, Entry] = {
     "tqc": Entry("tqc", "TQC", "SAC with truncated quantile critics", ("continuous",)),
     "crossq": Entry("crossq", "CrossQ", "SAC with batch renormalization and no target networks", ("continuous",)),
     "rlpd": Entry("rlpd", "RLPD", "REDQ with prior data in every batch", ("continuous",), mixes_data=True),
+    "discrete_sac": Entry("discrete_sac", "DiscreteSAC", "SAC with exact expectations over discrete actions", ("discrete",)),
+    "ddpg": Entry("ddpg", "DDPG", "Deep deterministic policy gradient", ("continuous",)),
     "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
 }
@@ -75,5 +79,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "DQN", "PPO", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DroQ", "Entry", "find", "names",
+    "DDPG", "DQN", "PPO", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DiscreteSAC", "DroQ", "Entry",
+    "find", "names",
 ]  # fmt: skip

@@ -87,13 +87,17 @@ class TD3(Agent):
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
-        c: TD3Config = config.algorithm
-        policy = DeterministicPolicy(obs, action, config.model, c.exploration_noise)
-        critic = EnsembleCritic(obs, action, config.model, members=2)
-        algorithm = TD3Algorithm(c, policy, critic, cls.cloning(config))
+        c: ReplayConfig = config.algorithm
         collect = max(1, c.train_freq // config.env.num_envs)
         random_steps = 0 if config.offline_updates else c.learning_starts
-        return Parts(algorithm, replay_buffer(config, obs, action), collect, random_steps)
+        return Parts(cls.rule(config, obs, action), replay_buffer(config, obs, action), collect, random_steps)
+
+    @classmethod
+    def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Algorithm:
+        """The learning rule with its networks."""
+        c: TD3Config = config.algorithm
+        policy = DeterministicPolicy(obs, action, config.model, c.exploration_noise)
+        return TD3Algorithm(c, policy, EnsembleCritic(obs, action, config.model, members=2), cls.cloning(config))
 
     @classmethod
     def cloning(cls, config: TrainConfig) -> BehaviorCloning | None:
