@@ -201,6 +201,17 @@ def test_a_time_limit_is_no_end(ends: bool, kept: float, tmp_path: Path) -> None
     assert q == pytest.approx([(1 + kept * math.log(2)) / (1 - kept)] * 4, abs=0.4)
 
 
+def test_rewards_are_summed_and_rows_drawn_by_their_errors(tmp_path: Path) -> None:
+    agent = DiscreteSAC(
+        "CartPole-v1", hidden=(8, 8), n_step=3, priority=0.6, learning_starts=50, total_steps=200, batch_size=16, num_episodes=0,
+        progress="quiet", tensorboard=False, output_dir=str(tmp_path),
+    ).learn()  # fmt: skip
+    tree, batch = agent.parts.buffer.tree, next(iter(agent.parts.buffer.batches(1, lambda rollout: rollout)))
+    assert len(np.unique(tree.tree[tree.leaves :])) > 100, "each row has the priority of its own error"
+    assert 0.99**3 in [pytest.approx(float(discount)) for discount in batch["discount"]]
+    assert all(p.isfinite().all() for p in agent.parts.algorithm.parameters())
+
+
 def test_acting_samples_the_softmax_and_evaluation_takes_the_likeliest() -> None:
     policy = algorithm().policy
     logits = np.log(np.tile(np.array(SOFTMAX, np.float32), (20_000, 1)))

@@ -67,6 +67,7 @@ def test_discrete_critics_share_nothing() -> None:
     critic = DiscreteCritic(image, DISCRETE, MODEL, members=2)
     value = critic(torch.randint(0, 255, (2, 36, 36, 1), dtype=torch.uint8))
     gradients = dict(zip(dict(critic.named_parameters()), torch.autograd.grad(value[0].sum(), list(critic.parameters()))))
+    assert {name.split(".")[1] for name in gradients if name.startswith("encoders")} == {"0", "1"}
     for name, gradient in gradients.items():
         if name.startswith("encoders"):
             assert bool(gradient.abs().sum() > 0) == name.startswith("encoders.0"), name
