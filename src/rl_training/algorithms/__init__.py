@@ -10,6 +10,7 @@ from rl_training.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from rl_training.agent import Agent
+    from rl_training.algorithms.a2c import A2C
     from rl_training.algorithms.crossq import CrossQ
     from rl_training.algorithms.dqn import DQN
     from rl_training.algorithms.droq import DroQ
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.td3 import TD3
     from rl_training.algorithms.td3_bc import TD3BC
     from rl_training.algorithms.tqc import TQC
+    from rl_training.algorithms.trpo import TRPO
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Entry:
 
 REGISTRY: dict[str, Entry] = {
     "ppo": Entry("ppo", "PPO", "Proximal policy optimization", ("discrete", "multidiscrete", "continuous")),
+    "a2c": Entry("a2c", "A2C", "Advantage actor-critic, synchronous", ("discrete", "multidiscrete", "continuous")),
+    "trpo": Entry("trpo", "TRPO", "Trust region policy optimization", ("discrete", "multidiscrete", "continuous")),
     "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step and prioritized options", ("discrete",)),
     "sac": Entry("sac", "SAC", "Soft actor-critic with learned temperature", ("continuous",)),
     "redq": Entry("redq", "REDQ", "SAC with many critics and many updates per step", ("continuous",)),
@@ -75,5 +79,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "DQN", "PPO", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DroQ", "Entry", "find", "names",
+    "A2C", "DQN", "PPO", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "CrossQ", "DroQ", "Entry", "find",
+    "names",
 ]  # fmt: skip
