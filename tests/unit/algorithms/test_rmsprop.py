@@ -34,6 +34,13 @@ def test_the_first_step_is_that_of_tensorflow_not_of_torch() -> None:
     assert other.item() == pytest.approx(-9.0909, abs=1e-4)
 
 
+def test_eps_is_under_the_root() -> None:
+    rule = Slope(lr=1.0)
+    rule.optim.exp_avg_sq.zero_()
+    rule.optim.minimize("loss", {"slope": torch.tensor([1e-3, 0.0])})
+    assert rule.x[0].item() == pytest.approx(-1e-3 / math.sqrt(1e-8 + 1e-5), rel=1e-5), "outside, it would be 9.0909"
+
+
 def test_steps_by_hand() -> None:
     rule, x, square = Slope(lr=0.1), 0.0, 1.0
     for slope in (3.0, -1.0, 0.5, 0.5):
