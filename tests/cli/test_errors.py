@@ -78,7 +78,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "setting of another algorithm": (
         "train ppo CartPole-v1 --tau 0.1",
-        "'--tau' belongs to sac, td3, td3_bc; ppo has no such setting\n",
+        "'--tau' belongs to sac, redq, droq, tqc, rlpd, td3, td3_bc; ppo has no such setting\n",
     ),
     "setting without a value": ("train ppo CartPole-v1 --seed", "--seed needs a value\n"),
     "wrong keys and values in a file": (
@@ -118,6 +118,11 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "train td3_bc Pendulum-v1",
         "td3_bc is to learn from stored data, but no dataset is named.\n"
         "Name it with --dataset PATH, and say how long to learn from it with --offline-updates N\n",
+    ),
+    "an on-policy algorithm with data": (
+        "train trpo CartPole-v1 --dataset data",
+        "trpo learns from its own fresh rollouts; it cannot use a dataset.\n"
+        f"These can: {', '.join(n for n, e in REGISTRY.items() if n not in ('ppo', 'a2c', 'trpo'))}.\nDrop dataset\n",
     ),
     "minibatches that do not divide": (
         "train ppo CartPole-v1 --num-envs 8 --num-steps 32 --minibatches 7",
