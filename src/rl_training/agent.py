@@ -26,6 +26,8 @@ EnvSource = str | Callable[..., gym.Env[Any, Any]] | gym.vector.VectorEnv[Any, A
 
 FIRST_CHOICE = {"discrete": "dqn", "multidiscrete": "ppo", "continuous": "sac"}  # to suggest, by kind of action
 
+Q_VALUES_ONLY = ("dueling", "noisy", "noisy_sigma")  # settings of networks that value discrete actions
+
 TRAINED = 2**32 - 1  # as the step of a finished training: exploration that fades has faded
 
 
@@ -195,6 +197,8 @@ class Agent:
         for name in self.ignores:
             if getattr(self.config.model, name) != getattr(ModelConfig(), name):
                 raise ConfigError(f"{self.name} makes no use of model.{name}.", fix=f"Leave out {name}")
+        if self.config.model.noisy_sigma != ModelConfig().noisy_sigma and not self.config.model.noisy:
+            raise ConfigError("model.noisy_sigma is the noise of model.noisy, which is off.", fix="Add --model.noisy true")
 
     @staticmethod
     def check_minibatches(num_steps: int, num_envs: int, minibatches: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.agent import Agent, Parts
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
 from rl_training.algorithms.replay import ReplayConfig, replay_buffer
@@ -89,7 +89,7 @@ class SAC(Agent):
     name = "sac"
     config_class: ClassVar[type] = SACConfig
     defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
-    ignores: ClassVar[tuple[str, ...]] = ("dueling", "normalize_reward", "log_std_init")
+    ignores: ClassVar[tuple[str, ...]] = (*Q_VALUES_ONLY, "normalize_reward", "log_std_init")
     entropy_per_action: ClassVar[float] = -1.0  # the target entropy that is not given, per action dimension
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rl_training.agent import Agent, Parts
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
 from rl_training.algorithms.replay import ReplayConfig, replay_buffer
@@ -83,7 +83,7 @@ class TD3(Agent):
     name = "td3"
     config_class: ClassVar[type] = TD3Config
     defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
-    ignores = ("dueling", "normalize_reward", "log_std_init")
+    ignores = (*Q_VALUES_ONLY, "normalize_reward", "log_std_init")
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:

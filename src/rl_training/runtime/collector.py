@@ -56,7 +56,7 @@ class Collector:
             if self.actor is None or self.steps < self.random_steps:
                 action = self.envs.sample_actions(self.rng)
             else:
-                outputs = self.actor.outputs(self.obs)
+                outputs = self.actor.outputs(self.obs, self.rng if self.explore else None)
                 action = self.actor.policy.choose(outputs, self.rng, self.steps, self.explore)
                 if self.keep_outputs:
                     chunk["outputs"][t] = outputs
