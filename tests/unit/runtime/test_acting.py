@@ -62,3 +62,22 @@ def test_both_ways_of_acting_agree(name: str, settings: dict[str, Any], in_numpy
     actor._step = None  # in torch
     for expected, rng in ((found, None), (explored, np.random.default_rng(3))):
         np.testing.assert_allclose(actor.outputs(obs.numpy(), rng), expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["sac", "td3", "ppo"])
+def test_a_policy_that_learns_on_a_gpu_acts_on_the_cpu_with_the_same_weights(name: str) -> None:
+    algorithm: Any = find(name)("Pendulum-v1", hidden=(16, 16)).parts.algorithm.to("cuda")
+    algorithm.bind()
+    actor, obs = Actor(algorithm.policy), torch.randn(6, 3)
+    assert actor._step is not None and next(actor.policy.parameters()).device.type == "cpu"
+    before = actor.outputs(obs.numpy())
+    with torch.no_grad():
+        for parameter in algorithm.policy.parameters():
+            parameter.add_(0.1)
+    assert np.array_equal(actor.outputs(obs.numpy()), before), "until it is refreshed"
+    actor.refresh()
+    expected = algorithm.policy(obs.cuda()).detach().cpu().numpy()
+    np.testing.assert_allclose(actor.outputs(obs.numpy()), expected, rtol=0, atol=2e-5)
+    for mine, theirs in zip(actor.policy.parameters(), algorithm.policy.parameters()):
+        assert torch.equal(mine, theirs.cpu()), "what choosing reads is refreshed too"
