@@ -53,6 +53,12 @@ class Policy(nn.Module):
         raise NotImplementedError()
 
 
+def likeliest(scores: Array, nvec: tuple[int, ...]) -> Array:
+    """The best of each of several discrete choices, whose scores stand side by side: (B, sum(nvec)) -> (B, len(nvec))."""
+    ends = np.cumsum(nvec)[:-1]
+    return np.stack([part.argmax(-1) for part in np.split(scores, ends, -1)], -1)
+
+
 class CategoricalPolicy(Policy):
     """Softmax over one or several discrete choices (logits of a MultiDiscrete space side by side)."""
 
@@ -73,10 +79,7 @@ class CategoricalPolicy(Policy):
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         # Gumbel-max: argmax(logits - log E) with E ~ Exp(1) samples the softmax without normalizing it.
         scores = outputs - np.log(rng.standard_exponential(outputs.shape, np.float32)) if explore else outputs
-        if self.kind == "discrete":
-            return scores.argmax(-1)
-        ends = np.cumsum(self.nvec)[:-1]
-        return np.stack([part.argmax(-1) for part in np.split(scores, ends, -1)], -1)
+        return scores.argmax(-1) if self.kind == "discrete" else likeliest(scores, self.nvec)
 
 
 class GaussianPolicy(Policy):
