@@ -53,6 +53,11 @@ class Maker:
         source = f"match {actions}{' nested' if nested else ''}"
         return find(name)(lambda: Match(actions, nested), **self._settings(name, source, steps, changes))
 
+    def goals(self, name: str, steps: int = 256, **changes: Any) -> Any:
+        """On an environment with goals."""
+        env_id = "rl_training/PointReach-v0" if "continuous" in REGISTRY[name].actions else "rl_training/BitFlip-v0"
+        return find(name)(env_id, **self._settings(name, env_id, steps, changes))
+
     def _settings(self, name: str, source: str, steps: int, changes: dict[str, Any]) -> dict[str, Any]:
         data = {"dataset": str(self.data(source))} if REGISTRY[name].needs_data else {}
         return small_settings(name, output_dir=str(self.folder), **length(name, steps), **data) | changes
