@@ -39,7 +39,7 @@ EXCLUSIVE = [("relabel", "n_step"), ("relabel", "priority"), ("relabel", "normal
 # A dataset is drawn from uniformly, and its goals stay as they are.
 NOT_WITH_DATA = ("priority", "relabel")
 
-YES, ALWAYS, REFUSED, NONE = "yes", "by default", "refused", "none"
+YES, ALWAYS, REFUSED, NONE = "yes", "by default", "refused", "–"
 
 
 def default(name: str, setting: str) -> Any:
