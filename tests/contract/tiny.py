@@ -28,6 +28,8 @@ SMALL: dict[str, Any] = {
 def small_settings(name: str, **changes: Any) -> dict[str, Any]:
     """Settings for a run of a second."""
     fields = {field.name for field in dataclasses.fields(find(name).config_class)}
+    if find(name).defaults.get("model.noisy"):
+        fields.discard("exploration_fraction")  # of a randomness that noisy networks do without
     return TINY | {key: value for key, value in SMALL.items() if key in fields} | changes
 
 

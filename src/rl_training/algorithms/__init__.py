@@ -10,10 +10,14 @@ from rl_training.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from rl_training.agent import Agent
+    from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.crossq import CrossQ
     from rl_training.algorithms.dqn import DQN
     from rl_training.algorithms.droq import DroQ
+    from rl_training.algorithms.iqn import IQN
     from rl_training.algorithms.ppo import PPO
+    from rl_training.algorithms.qr_dqn import QRDQN
+    from rl_training.algorithms.rainbow import Rainbow
     from rl_training.algorithms.redq import REDQ
     from rl_training.algorithms.rlpd import RLPD
     from rl_training.algorithms.sac import SAC
@@ -40,7 +44,11 @@ class Entry:
 
 REGISTRY: dict[str, Entry] = {
     "ppo": Entry("ppo", "PPO", "Proximal policy optimization", ("discrete", "multidiscrete", "continuous")),
-    "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step and prioritized options", ("discrete",)),
+    "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step, prioritized and noisy options", ("discrete",)),
+    "c51": Entry("c51", "C51", "DQN on return distributions over fixed atoms", ("discrete",)),
+    "qr_dqn": Entry("qr_dqn", "QRDQN", "DQN on return distributions by their quantiles", ("discrete",)),
+    "iqn": Entry("iqn", "IQN", "DQN on return distributions at random quantiles", ("discrete",)),
+    "rainbow": Entry("rainbow", "Rainbow", "C51 with double, dueling, noisy, n-step and prioritized learning", ("discrete",)),
     "sac": Entry("sac", "SAC", "Soft actor-critic with learned temperature", ("continuous",)),
     "redq": Entry("redq", "REDQ", "SAC with many critics and many updates per step", ("continuous",)),
     "droq": Entry("droq", "DroQ", "SAC with dropout critics and many updates per step", ("continuous",)),
@@ -75,5 +83,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "DQN", "PPO", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DroQ", "Entry", "find", "names",
+    "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DroQ", "Entry",
+    "Rainbow", "find", "names",
 ]  # fmt: skip

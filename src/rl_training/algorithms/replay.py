@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rl_training.agent import Parts
+from rl_training.algorithms.base import Algorithm
 from rl_training.config import TrainConfig, setting
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.errors import ConfigError
@@ -26,6 +28,20 @@ class ReplayConfig:
         choices=("future", "final", "episode"),
     )  # fmt: skip
     relabel_ratio: float = setting(0.8, help="part of each batch that gets other goals; 0.8 is four of five", ge=0, le=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuousReplayConfig(ReplayConfig):
+    noise_correlation: float = setting(0.0, help="likeness of exploration noise to that of the step before", ge=0, lt=1)
+
+
+def continuous_parts(config: TrainConfig, obs: ObsSpec, action: ActionSpec, algorithm: Algorithm) -> Parts:
+    """What a recipe for continuous actions makes of its learning rule."""
+    c: ContinuousReplayConfig = config.algorithm
+    return Parts(
+        algorithm, replay_buffer(config, obs, action), collect=max(1, c.train_freq // config.env.num_envs),
+        random_steps=0 if config.offline_updates else c.learning_starts, noise_correlation=c.noise_correlation,
+    )  # fmt: skip
 
 
 def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> ReplayBuffer:

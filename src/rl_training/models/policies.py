@@ -30,9 +30,11 @@ class Policy(nn.Module):
     """`forward(raw observation)` gives distribution parameters; losses call `net` on observations already normalized."""
 
     net: nn.Module
+    head: Any  # makes what `choose` takes of the network's outputs
 
     def __init__(self, obs: ObsSpec, model: ModelConfig) -> None:
         super().__init__()
+        self.head = nn.Identity()
         if model.normalize_obs and (obs.is_dict or obs.leaves[0].is_image):
             raise ConfigError(
                 "model.normalize_obs scales plain vector observations; these are a Dict or images.",
@@ -44,7 +46,7 @@ class Policy(nn.Module):
         return obs if self.normalizer is None else self.normalizer(obs)
 
     def forward(self, obs: Any) -> Tensor:
-        return self.net(self.normalize(obs))
+        return self.head(self.net(self.normalize(obs)))
 
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         """Actions for a batch of network outputs; greedy unless `explore`. `step` counts env steps so far."""
@@ -148,11 +150,13 @@ class DeterministicPolicy(Policy):
 
 
 class EpsilonGreedyPolicy(Policy):
-    """Greedy in the action values of `net`; random with a probability that falls linearly to its final value."""
+    """Greedy in the values that `head` makes of `net`; random with a probability that falls linearly to its final value."""
 
-    def __init__(self, obs: ObsSpec, net: nn.Module, model: ModelConfig, epsilon: tuple[float, float], steps: int) -> None:
+    def __init__(
+        self, obs: ObsSpec, net: nn.Module, head: nn.Module, model: ModelConfig, epsilon: tuple[float, float], steps: int
+    ) -> None:
         super().__init__(obs, model)
-        self.net = net
+        self.net, self.head = net, head
         self.start, self.final, self.steps = *epsilon, max(1, steps)
 
     def epsilon(self, step: int) -> float:
