@@ -48,7 +48,8 @@ def settings(name: str, only: tuple[str, ...] = ()) -> str:
         for key, kind, default, text in describe_fields(name):
             leaf = key.removeprefix("algorithm.")
             if leaf in only or (not only and (leaf != key or key in agent.defaults)):
-                yield f"`{leaf}`", f"`{'none' if default == 'null' else default}`", within(kind, specs[key].limits), text.replace("|", "\\|")
+                usual = "none" if default == "null" else default
+                yield f"`{leaf}`", f"`{usual}`", within(kind, specs[key].limits), text.replace("|", "\\|")
 
     text = table(("setting", "default", "takes", "what it is"), rows())
     if agent.ignores and not only:

@@ -5,6 +5,7 @@ Algorithms come from the registry, and whether one has an option from its settin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ EXCLUSIVE = [("relabel", "n_step"), ("relabel", "priority"), ("relabel", "normal
 # A dataset is drawn from uniformly, and its goals stay as they are.
 NOT_WITH_DATA = ("priority", "relabel")
 
-YES, ALWAYS, REFUSED, NONE = "yes", "by default", "refused", "–"
+YES, BY_DEFAULT, REFUSED, NONE = "yes", "by default", "refused", "–"
 
 
 def default(name: str, setting: str) -> Any:
@@ -49,7 +50,7 @@ def default(name: str, setting: str) -> Any:
 
 
 def outcome(name: str, option: str) -> str:
-    """YES: it can be switched on. ALWAYS: it is on. REFUSED: a ConfigError names it. NONE: there is no such setting."""
+    """YES: it can be switched on. BY_DEFAULT: it is on. REFUSED: a ConfigError names it. NONE: there is no such setting."""
     wanted = OPTIONS[option]
     try:
         is_on = default(name, wanted.setting) != wanted.off
@@ -57,7 +58,15 @@ def outcome(name: str, option: str) -> str:
         return NONE
     if wanted.setting in find(name).ignores or (REGISTRY[name].needs_data and option in NOT_WITH_DATA):
         return REFUSED
-    return ALWAYS if is_on else YES
+    return BY_DEFAULT if is_on else YES
+
+
+def switches(name: str, options: Iterable[str]) -> dict[str, Any]:
+    """Settings that have these options, and not those that are on by default and exclude one of them."""
+    options = set(options)
+    excluded = {b for pair in EXCLUSIVE for a, b in (pair, pair[::-1]) if a in options} - options
+    off = {OPTIONS[o].setting: OPTIONS[o].off for o in excluded if COMBINATIONS[name, o] == BY_DEFAULT}
+    return {OPTIONS[o].setting: OPTIONS[o].on for o in sorted(options)} | off
 
 
 COMBINATIONS: dict[tuple[str, str], str] = {(name, option): outcome(name, option) for name in REGISTRY for option in OPTIONS}

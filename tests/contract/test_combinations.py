@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from combinations import COMBINATIONS, EXCLUSIVE, NONE, OPTIONS, REFUSED, default
+from combinations import COMBINATIONS, EXCLUSIVE, NONE, OPTIONS, REFUSED, default, switches
 from numpy.typing import NDArray
 from tiny import NAMES, Maker
 
@@ -25,7 +25,7 @@ def maker(make: Maker, settings: Any) -> Callable[..., Any]:
 
 def train(make: Maker, name: str, **settings: Any) -> tuple[Outputs, Outputs]:
     """What the policy gives for some observations before and after a short run."""
-    agent = maker(make, settings)(name, steps=192, learning_rate=3e-3, **settings)
+    agent = maker(make, settings)(name, steps=192, learning_rate=1e-2, **settings)
     grid = np.linspace(-1.0, 1.0, 5, dtype=np.float32)
     obs = agent.obs_spec.build([np.multiply.outer(grid, np.ones(leaf.shape, leaf.dtype)) for leaf in agent.obs_spec.leaves])
     before = agent.actor.outputs(obs)
@@ -51,9 +51,9 @@ def outputs(tmp_path_factory: pytest.TempPathFactory, data: Callable[[str], Path
 
 @pytest.mark.parametrize(("name", "option"), TAKEN)
 def test_an_option_changes_what_is_learned(name: str, option: str, outputs: Callable[..., Outputs]) -> None:
-    wanted = OPTIONS[option]
-    without, with_it = (outputs(name, **{wanted.setting: value}) for value in (wanted.off, wanted.on))
-    assert not np.array_equal(without, with_it), f"{name} takes {option} and ignores it"
+    on = switches(name, [option])
+    off = on | {OPTIONS[option].setting: OPTIONS[option].off}
+    assert not np.array_equal(outputs(name, **on), outputs(name, **off)), f"{name} takes {option} and ignores it"
 
 
 @pytest.mark.parametrize(("name", "option"), [cell for cell, outcome in COMBINATIONS.items() if outcome == REFUSED])
@@ -68,14 +68,13 @@ def test_a_refused_option_is_an_error_that_names_it(name: str, option: str, make
 @pytest.mark.parametrize("name", NAMES)
 def test_all_options_that_go_together_do(name: str, goals: bool, without: str, outputs: Callable[..., Outputs]) -> None:
     left_out = {without, *(("n_step", "priority", "normalize_obs") if goals else ("relabel",))}
-    taken = [OPTIONS[option] for n, option in TAKEN if n == name and option not in left_out]
-    outputs(name, **{option.setting: option.on for option in taken})
+    outputs(name, **switches(name, [option for n, option in TAKEN if n == name and option not in left_out]))
 
 
 @pytest.mark.parametrize(("name", "one", "other"), [
     (name, one, other) for name in NAMES for one, other in EXCLUSIVE if {(name, one), (name, other)} <= set(TAKEN)
 ])  # fmt: skip
 def test_options_that_exclude_each_other_are_refused(name: str, one: str, other: str, make: Maker) -> None:
-    settings = {OPTIONS[option].setting: OPTIONS[option].on for option in (one, other)}
+    settings = switches(name, [one, other])
     with pytest.raises(ConfigError, match=rf"\b{OPTIONS[other].setting}\b"):
         maker(make, settings)(name, **settings)
