@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
 def small_settings(name: str, **changes: Any) -> dict[str, Any]:
     """Settings for a run of a second."""
     fields = {field.name for field in dataclasses.fields(find(name).config_class)}
-    if find(name).defaults.get("model.noisy"):
+    if changes.get("noisy", find(name).defaults.get("model.noisy")):
         fields.discard("exploration_fraction")  # of a randomness that noisy networks do without
     few = {"num_envs": 4} if name == "ars" else {}
     return TINY | {key: value for key, value in SMALL.items() if key in fields} | few | changes
@@ -56,9 +56,14 @@ class Maker:
         source = f"match {actions}{' nested' if nested else ''}"
         return find(name)(lambda: Match(actions, nested), **self._settings(name, source, steps, changes))
 
+    def goals(self, name: str, steps: int = 256, **changes: Any) -> Any:
+        """On an environment with goals."""
+        env_id = "rl_training/PointReach-v0" if "continuous" in REGISTRY[name].actions else "rl_training/BitFlip-v0"
+        return find(name)(env_id, **self._settings(name, env_id, steps, changes))
+
     def _settings(self, name: str, source: str, steps: int, changes: dict[str, Any]) -> dict[str, Any]:
         data = {"dataset": str(self.data(source))} if REGISTRY[name].needs_data else {}
-        return small_settings(name, output_dir=str(self.folder), **length(name, steps), **data) | changes
+        return small_settings(name, **{"output_dir": str(self.folder), **length(name, steps), **data, **changes})
 
 
 def random_match(env: Match, rows: int = 1000) -> Dataset:

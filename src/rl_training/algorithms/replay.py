@@ -53,6 +53,7 @@ def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Repl
             f"learning_starts = {c.learning_starts:,} is more than buffer_size = {c.buffer_size:,}: nothing would be learned.",
             fix="Make algorithm.buffer_size larger or algorithm.learning_starts smaller",
         )
+    check_parts(c)
     check_relabel(config)
     # After learning from stored data the policy acts, and learns, from its first step.
     warmup = 0 if config.offline_updates else c.learning_starts
@@ -63,6 +64,16 @@ def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Repl
             f"A replay buffer of {c.buffer_size:,} transitions does not fit into memory.", str(error),
             "Use a smaller --algorithm.buffer-size",
         ) from error
+
+
+def check_parts(c: ReplayConfig) -> None:
+    """Refuse a setting of something that is off: it would change nothing."""
+    for name, part in (("priority_beta", "priority"), ("relabel_ratio", "relabel")):
+        if not getattr(c, part) and getattr(c, name) != getattr(type(c), name):
+            raise ConfigError(
+                f"algorithm.{name} = {getattr(c, name)} has no effect while algorithm.{part} is off.",
+                fix=f"Set algorithm.{part} as well, or leave out {name}",
+            )
 
 
 def check_relabel(config: TrainConfig) -> None:

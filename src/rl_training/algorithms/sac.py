@@ -14,6 +14,7 @@ from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
 from rl_training.algorithms.replay import ContinuousReplayConfig, continuous_parts
 from rl_training.config import TrainConfig, setting
+from rl_training.errors import ConfigError
 from rl_training.models.critics import EnsembleCritic
 from rl_training.models.policies import SquashedGaussianPolicy
 from rl_training.objectives.td import td_target
@@ -95,6 +96,11 @@ class SAC(Agent):
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
         c = config.algorithm
+        if c.target_entropy is not None and not c.learn_alpha:
+            raise ConfigError(
+                f"algorithm.target_entropy = {c.target_entropy} has no effect while algorithm.learn_alpha is false.",
+                fix="Leave out one of them",
+            )
         target_entropy = cls.entropy_per_action * action.dim if c.target_entropy is None else c.target_entropy
         return continuous_parts(config, obs, action, cls.rule(config, obs, action, target_entropy))
 

@@ -64,6 +64,10 @@ class CategoricalPolicy(Policy):
 
     def __init__(self, obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> None:
         super().__init__(obs, model)
+        if model.log_std_init != ModelConfig.log_std_init:
+            raise ConfigError(
+                "model.log_std_init is the deviation of continuous actions; these are discrete.", fix="Leave out log_std_init"
+            )
         self.kind, self.nvec = action.kind, action.nvec
         encoder, features = make_encoder(obs, model)
         self.net = nn.Sequential(encoder, *mlp(features, sum(action.nvec), model, output_gain=0.01))
