@@ -36,7 +36,9 @@ def after_updates(make: Maker, name: str, mode: str) -> dict[str, torch.Tensor]:
             buffer.add(collector.collect(parts.collect))
         new = collector.steps
     updates = 0
-    for batch in islice(buffer.batches(new, learner.prepare), UPDATES):
+    # A rollout that makes fewer batches is learned from again.
+    batches = (batch for _ in range(UPDATES) for batch in buffer.batches(new, learner.prepare))
+    for batch in islice(batches, UPDATES):
         learner.update(batch)
         updates += 1
     assert updates == UPDATES, updates

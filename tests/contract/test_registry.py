@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from envs import BEST, RANDOM, Match
 from outcome import differences, state_of
-from tiny import NAMES, Maker
+from tiny import LEARNS, LEARNS_OWN, NAMES, Maker
 
 from rl_training.algorithms import REGISTRY, find
 from rl_training.errors import ConfigError
@@ -32,16 +32,10 @@ class CrashAtCheckpoint(Callback):
             raise CrashError
 
 
-# What the tiny task takes where it is not what most algorithms take.
-TINY_TASK: dict[str, dict[str, Any]] = {
-    "ars": {"steps": 40_000, "num_envs": 20, "learning_rate": 0.1, "noise": 0.2, "num_steps": 32, "hidden": ()},
-}
-
-
 @pytest.mark.parametrize(("name", "actions"), PAIRS)
 def test_learns_a_tiny_task(name: str, actions: str, make: Maker) -> None:
-    usual = {"steps": 1500, "num_envs": 1 if REGISTRY[name].offline else 4, "learning_rate": 3e-3, "gamma": 0.5}
-    agent = make.match(name, actions, **TINY_TASK.get(name, usual))
+    envs = {"num_envs": 1 if REGISTRY[name].offline else 4}
+    agent = make.match(name, actions, **envs | LEARNS_OWN.get(name, LEARNS))
     mean = agent.learn().evaluate(num_episodes=20).mean
     wanted = RANDOM[actions] + (BEST - RANDOM[actions]) * 0.6
     assert mean >= wanted, f"{name} reached {mean:.2f}; random is {RANDOM[actions]:.2f}, best {BEST:.2f}"

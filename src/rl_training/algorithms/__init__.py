@@ -10,6 +10,7 @@ from rl_training.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from rl_training.agent import Agent
+    from rl_training.algorithms.a2c import A2C
     from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.crossq import CrossQ
     from rl_training.algorithms.dqn import DQN
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.td3 import TD3
     from rl_training.algorithms.td3_bc import TD3BC
     from rl_training.algorithms.tqc import TQC
+    from rl_training.algorithms.trpo import TRPO
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Entry:
 _ALL = ("discrete", "multidiscrete", "continuous")
 REGISTRY: dict[str, Entry] = {
     "ppo": Entry("ppo", "PPO", "Proximal policy optimization", _ALL),
+    "a2c": Entry("a2c", "A2C", "Advantage actor-critic, synchronous", _ALL),
+    "trpo": Entry("trpo", "TRPO", "Trust region policy optimization", _ALL),
     "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step, prioritized and noisy options", ("discrete",)),
     "c51": Entry("c51", "C51", "DQN on return distributions over fixed atoms", ("discrete",)),
     "qr_dqn": Entry("qr_dqn", "QRDQN", "DQN on return distributions by their quantiles", ("discrete",)),
@@ -86,6 +90,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DroQ", "Entry",
-    "Rainbow", "find", "names",
+    "A2C", "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "CrossQ",
+    "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip

@@ -80,6 +80,15 @@ class CategoricalPolicy(Policy):
         log_prob = torch.stack([dist.categorical_log_prob(part, a) for part, a in parts]).sum(0)
         return log_prob, torch.stack([dist.categorical_entropy(part) for part, _ in parts]).sum(0)
 
+    def distribution(self, logits: Tensor) -> tuple[Tensor, ...]:
+        """All that decides the actions."""
+        return (logits,)
+
+    def kl(self, old: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> Tensor:
+        """KL(old || new) of two distributions per row, summed over the choices."""
+        parts = zip(old[0].split(self.nvec, -1), new[0].split(self.nvec, -1))
+        return torch.stack([dist.categorical_kl(*part) for part in parts]).sum(0)
+
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         # Gumbel-max: argmax(logits - log E) with E ~ Exp(1) samples the softmax without normalizing it.
         scores = outputs - np.log(rng.standard_exponential(outputs.shape, np.float32)) if explore else outputs
@@ -99,6 +108,14 @@ class GaussianPolicy(Policy):
         """Log-probability of the unclipped `action` and entropy, both (B,)."""
         log_std = self.log_std.expand_as(mean)
         return dist.gaussian_log_prob(mean, log_std, action), dist.gaussian_entropy(log_std)
+
+    def distribution(self, mean: Tensor) -> tuple[Tensor, ...]:
+        """All that decides the actions: means and log deviations."""
+        return mean, self.log_std.expand_as(mean)
+
+    def kl(self, old: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> Tensor:
+        """KL(old || new) of two distributions per row."""
+        return dist.gaussian_kl(*old, *new)
 
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         if not explore:
