@@ -1,7 +1,7 @@
-"""Writes the tables of README.md and docs/algorithms.md, and the picture of the learning curves, from the stored results.
+"""Writes the tables of README.md and docs/, and the picture of the learning curves, from the stored results and the code.
 
     python benchmarks/tables.py          # rewrite them
-    python benchmarks/tables.py --check  # fail if they differ from the stored results
+    python benchmarks/tables.py --check  # fail if they differ from what is stored
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from doc_tables import filled, pages
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "src" / "rl_training" / "zoo" / "results"
 PICTURE = ROOT / "docs" / "images" / "ppo-cartpole.svg"
 OVERVIEW = ROOT / "docs" / "algorithms.md"
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 def shown(score: float, result: dict[str, Any]) -> str:
@@ -66,11 +67,11 @@ def overview() -> str:
         online = "replay (off-policy)" if off_policy else "its own rollouts (on-policy)"
         page = OVERVIEW.parent / "algorithms" / f"{name}.md"
         label = f"[{name}](algorithms/{name}.md)" if page.exists() else name
-        learns = "stored data (offline)" if entry.offline else online
+        learns = "stored data (offline)" if entry.offline else "replay and stored data" if entry.mixes_data else online
         what = f"{entry.summary}{source(entry.module)}".replace("|", "\\|")
         cells = (label, f"`{entry.agent}`", what, ", ".join(entry.actions), learns, measured(name) or "none")
         rows.append("| " + " | ".join(cells) + " |")
-    return "\n" + "\n".join(rows) + "\n"
+    return "\n".join(rows)
 
 
 def source(module: str) -> str:
@@ -119,12 +120,12 @@ def speed_table() -> list[str]:
 
 
 def block() -> str:
-    lines = ["", "![Return of five PPO seeds on CartPole-v1](docs/images/ppo-cartpole.svg)", "",
+    lines = ["![Return of five PPO seeds on CartPole-v1](docs/images/ppo-cartpole.svg)", "",
              "Each seed's score is the mean return of 50 fresh episodes (`make learn`):", "", *learning_table()]  # fmt: skip
     if speed := speed_table():
         lines += ["", "Speed beside Stable-Baselines3 at the same hyperparameters (`make bench`; what bounds each is in",
                   "[benchmarks/README.md](benchmarks/README.md)):", "", *speed]  # fmt: skip
-    return "\n".join(lines) + "\n\n"
+    return "\n".join(lines) + "\n"
 
 
 def picture(seeds: list[dict[str, Any]]) -> str:
@@ -152,15 +153,10 @@ def picture(seeds: list[dict[str, Any]]) -> str:
            f'<rect width="{width}" height="{height}" fill="#fff"/>\n{body}\n</svg>\n'  # fmt: skip
 
 
-def filled(page: Path, content: str) -> str:
-    """A page with `content` between its marks."""
-    head, rest = page.read_text().split(BEGIN)
-    return head + BEGIN + content + END + rest.split(END)[1]
-
-
 def main() -> int:
     drawn = picture(json.loads((RESULTS / "ppo__CartPole-v1.json").read_text())["seeds"])
-    wanted = {PICTURE: drawn, OVERVIEW: filled(OVERVIEW, overview()), ROOT / "README.md": filled(ROOT / "README.md", block())}
+    results = {page: filled(page, "results", text) for page, text in ((OVERVIEW, overview()), (ROOT / "README.md", block()))}
+    wanted = {PICTURE: drawn} | results | dict(pages())
     if "--check" in sys.argv:
         stale = [str(path.relative_to(ROOT)) for path, text in wanted.items() if not path.exists() or path.read_text() != text]
         print("\n".join(f"{name} is not what is stored" for name in stale))

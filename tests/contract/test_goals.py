@@ -23,7 +23,7 @@ from rl_training.envs.goal_tasks import PointReach
 from rl_training.errors import ConfigError
 
 ENVS = {"continuous": "rl_training/PointReach-v0", "discrete": "rl_training/BitFlip-v0"}
-NAMES = [name for name, entry in REGISTRY.items() if issubclass(find(name).config_class, ReplayConfig) and not entry.offline]
+NAMES = [name for name, entry in REGISTRY.items() if issubclass(find(name).config_class, ReplayConfig) and not entry.needs_data]
 
 
 def make(name: str, folder: Path, relabel: str | None = "future", **changes: Any) -> Any:

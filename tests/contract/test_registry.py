@@ -34,8 +34,8 @@ class CrashAtCheckpoint(Callback):
 
 @pytest.mark.parametrize(("name", "actions"), PAIRS)
 def test_learns_a_tiny_task(name: str, actions: str, make: Maker) -> None:
-    settings = LEARNS | LEARNS_OWN.get(name, {})
-    agent = make.match(name, actions, steps=1500, num_envs=1 if REGISTRY[name].offline else 4, **settings)
+    envs = {"num_envs": 1 if REGISTRY[name].offline else 4}
+    agent = make.match(name, actions, **envs | LEARNS_OWN.get(name, LEARNS))
     mean = agent.learn().evaluate(num_episodes=20).mean
     wanted = RANDOM[actions] + (BEST - RANDOM[actions]) * 0.6
     assert mean >= wanted, f"{name} reached {mean:.2f}; random is {RANDOM[actions]:.2f}, best {BEST:.2f}"

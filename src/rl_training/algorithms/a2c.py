@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from rl_training.agent import Agent, Parts
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Batch
 from rl_training.algorithms.rmsprop import RMSprop
 from rl_training.algorithms.rollout import ActorCritic, RolloutConfig, actor_critic, rollout_parts
@@ -58,7 +58,7 @@ class A2C(Agent):
     name = "a2c"
     config_class = A2CConfig
     defaults: ClassVar[dict[str, Any]] = {"env.num_envs": 8}
-    ignores = ("dueling",)
+    ignores = Q_VALUES_ONLY
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:

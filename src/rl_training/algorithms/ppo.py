@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rl_training.agent import Agent, Parts
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Batch
 from rl_training.algorithms.optim import Optim
 from rl_training.algorithms.rollout import ActorCritic, RolloutConfig, actor_critic, rollout_parts
@@ -108,7 +108,7 @@ class PPO(Agent):
     name = "ppo"
     config_class = PPOConfig
     defaults: ClassVar[dict[str, Any]] = {"env.num_envs": 8}
-    ignores = ("dueling",)
+    ignores = Q_VALUES_ONLY
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rl_training.agent import Agent, Parts
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Batch
 from rl_training.algorithms.optim import Optim
 from rl_training.algorithms.rollout import ActorCritic, RolloutConfig, actor_critic, rollout_parts
@@ -80,7 +80,7 @@ class TRPO(Agent):
     name = "trpo"
     config_class = TRPOConfig
     defaults: ClassVar[dict[str, Any]] = {"env.num_envs": 8}
-    ignores = ("dueling",)
+    ignores = Q_VALUES_ONLY
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:

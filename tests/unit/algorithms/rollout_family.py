@@ -27,7 +27,8 @@ def rule(name: str, action: ActionSpec, hidden: tuple[int, ...] = (16, 16), log_
     torch.set_num_threads(1)
     torch.manual_seed(0)
     algorithm, config = RULES[name]
-    made = algorithm(config(**settings), *actor_critic(OBS, action, ModelConfig(hidden=hidden, log_std_init=log_std)))
+    model = ModelConfig(hidden=hidden, **({"log_std_init": log_std} if action.kind == "continuous" else {}))
+    made = algorithm(config(**settings), *actor_critic(OBS, action, model))
     made.bind()
     return made
 

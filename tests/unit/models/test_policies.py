@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.distributions import Categorical, Independent, Normal, kl_divergence
 
 from rl_training.config import ModelConfig
 from rl_training.errors import ConfigError
-from rl_training.models.critics import q_net
 from rl_training.models.policies import (
     CategoricalPolicy,
     DeterministicPolicy,
@@ -21,6 +21,7 @@ from rl_training.models.policies import (
     Policy,
     SquashedGaussianPolicy,
 )
+from rl_training.models.q_nets import q_net
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
 
 MODEL = ModelConfig(hidden=(8, 8))
@@ -35,7 +36,7 @@ def _one_thread() -> None:
 
 
 def epsilon_greedy(steps: int = 100) -> EpsilonGreedyPolicy:
-    return EpsilonGreedyPolicy(OBS, q_net(OBS, ActionSpec("discrete", (4,)), MODEL), MODEL, (1.0, 0.1), steps)
+    return EpsilonGreedyPolicy(OBS, q_net(OBS, ActionSpec("discrete", (4,)), MODEL), nn.Identity(), MODEL, (1.0, 0.1), steps)
 
 
 def every_policy(model: ModelConfig = MODEL) -> list[tuple[Policy, tuple[int, ...]]]:
