@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from in_process import TINY, Outcome, Run
 
-from rl_training.algorithms import REGISTRY
+from rl_training.algorithms import REGISTRY, find
 from rl_training.cli.app import main
 
 BAD_YAML = """\
@@ -43,10 +44,15 @@ class NanEnv(gym.Env):
 """
 
 
-
 def online(actions: str) -> str:
     """The algorithms that learn such actions without stored data, as an error lists them."""
     return ", ".join(name for name, entry in REGISTRY.items() if actions in entry.actions and not entry.needs_data)
+
+
+def having(setting: str) -> str:
+    """The algorithms that have such a setting, as an error lists them."""
+    fields = {name: {field.name for field in dataclasses.fields(find(name).config_class)} for name in REGISTRY}
+    return ", ".join(name for name in REGISTRY if setting in fields[name])
 
 
 MISTAKES: dict[str, tuple[str, str]] = {
@@ -78,7 +84,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "setting of another algorithm": (
         "train ppo CartPole-v1 --tau 0.1",
-        "'--tau' belongs to sac, redq, droq, tqc, rlpd, td3, td3_bc; ppo has no such setting\n",
+        f"'--tau' belongs to {having('tau')}; ppo has no such setting\n",
     ),
     "setting without a value": ("train ppo CartPole-v1 --seed", "--seed needs a value\n"),
     "wrong keys and values in a file": (
@@ -122,7 +128,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "an on-policy algorithm with data": (
         "train trpo CartPole-v1 --dataset data",
         "trpo learns from its own fresh rollouts; it cannot use a dataset.\n"
-        f"These can: {', '.join(n for n, e in REGISTRY.items() if n not in ('ppo', 'a2c', 'trpo'))}.\nDrop dataset\n",
+        f"These can: {having('buffer_size')}.\nDrop dataset\n",
     ),
     "minibatches that do not divide": (
         "train ppo CartPole-v1 --num-envs 8 --num-steps 32 --minibatches 7",
