@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rl_training.algorithms import (
+        A2C,
         C51,
         DQN,
         IQN,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         TD3,
         TD3BC,
         TQC,
+        TRPO,
         CrossQ,
         DroQ,
         Rainbow,
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "Callback", "CrossQ", "DroQ", "Rainbow",
-    "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "A2C", "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "Callback", "CrossQ",
+    "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

@@ -69,6 +69,8 @@ TWINS = [
          "        next_q = in_training(self.body, x.chunk(2, -2)[1])[0].squeeze(-1)\n", "algorithms/test_crossq.py"),
     Twin("rlpd", "puts all prior data into the first rows", "data.mixture",
          "shares[1:] > shares[:-1]", "np.arange(size) < shares[-1]", "data/test_mixture.py"),
+    Twin("ars", "moves away from what returned more", "contrib.ars",
+         "(forwards - backwards)[best]", "(backwards - forwards)[best]", "contrib/test_ars.py"),
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from rl_training.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from rl_training.agent import Agent
+    from rl_training.algorithms.a2c import A2C
     from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.crossq import CrossQ
     from rl_training.algorithms.dqn import DQN
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.td3 import TD3
     from rl_training.algorithms.td3_bc import TD3BC
     from rl_training.algorithms.tqc import TQC
+    from rl_training.algorithms.trpo import TRPO
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Entry:
     agent: str
     summary: str
     actions: tuple[str, ...]
+    home: str = "algorithms"  # or contrib, for what is less settled
     offline: bool = False  # learns from stored data alone
     mixes_data: bool = False  # learns from stored data beside its own
 
@@ -42,8 +45,11 @@ class Entry:
         return self.offline or self.mixes_data
 
 
+_ALL = ("discrete", "multidiscrete", "continuous")
 REGISTRY: dict[str, Entry] = {
-    "ppo": Entry("ppo", "PPO", "Proximal policy optimization", ("discrete", "multidiscrete", "continuous")),
+    "ppo": Entry("ppo", "PPO", "Proximal policy optimization", _ALL),
+    "a2c": Entry("a2c", "A2C", "Advantage actor-critic, synchronous", _ALL),
+    "trpo": Entry("trpo", "TRPO", "Trust region policy optimization", _ALL),
     "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step, prioritized and noisy options", ("discrete",)),
     "c51": Entry("c51", "C51", "DQN on return distributions over fixed atoms", ("discrete",)),
     "qr_dqn": Entry("qr_dqn", "QRDQN", "DQN on return distributions by their quantiles", ("discrete",)),
@@ -56,6 +62,7 @@ REGISTRY: dict[str, Entry] = {
     "crossq": Entry("crossq", "CrossQ", "SAC with batch renormalization and no target networks", ("continuous",)),
     "rlpd": Entry("rlpd", "RLPD", "REDQ with prior data in every batch", ("continuous",), mixes_data=True),
     "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
+    "ars": Entry("ars", "ARS", "Augmented random search, without gradients", _ALL, home="contrib"),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
@@ -72,7 +79,7 @@ def find(name: str) -> type[Agent]:
         hint = did_you_mean(name, REGISTRY) or f"Known: {', '.join(REGISTRY)}."
         raise ConfigError(f"Unknown algorithm '{name}'. {hint}", fix="List: rl-training list algos")
     entry = REGISTRY[name]
-    agent: type[Agent] = getattr(importlib.import_module(f"rl_training.algorithms.{entry.module}"), entry.agent)
+    agent: type[Agent] = getattr(importlib.import_module(f"rl_training.{entry.home}.{entry.module}"), entry.agent)
     return agent
 
 
@@ -83,6 +90,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DroQ", "Entry",
-    "Rainbow", "find", "names",
+    "A2C", "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "CrossQ",
+    "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip

@@ -53,6 +53,12 @@ class Policy(nn.Module):
         raise NotImplementedError()
 
 
+def likeliest(scores: Array, nvec: tuple[int, ...]) -> Array:
+    """The best of each of several discrete choices, whose scores stand side by side: (B, sum(nvec)) -> (B, len(nvec))."""
+    ends = np.cumsum(nvec)[:-1]
+    return np.stack([part.argmax(-1) for part in np.split(scores, ends, -1)], -1)
+
+
 class CategoricalPolicy(Policy):
     """Softmax over one or several discrete choices (logits of a MultiDiscrete space side by side)."""
 
@@ -74,13 +80,19 @@ class CategoricalPolicy(Policy):
         log_prob = torch.stack([dist.categorical_log_prob(part, a) for part, a in parts]).sum(0)
         return log_prob, torch.stack([dist.categorical_entropy(part) for part, _ in parts]).sum(0)
 
+    def distribution(self, logits: Tensor) -> tuple[Tensor, ...]:
+        """All that decides the actions."""
+        return (logits,)
+
+    def kl(self, old: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> Tensor:
+        """KL(old || new) of two distributions per row, summed over the choices."""
+        parts = zip(old[0].split(self.nvec, -1), new[0].split(self.nvec, -1))
+        return torch.stack([dist.categorical_kl(*part) for part in parts]).sum(0)
+
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         # Gumbel-max: argmax(logits - log E) with E ~ Exp(1) samples the softmax without normalizing it.
         scores = outputs - np.log(rng.standard_exponential(outputs.shape, np.float32)) if explore else outputs
-        if self.kind == "discrete":
-            return scores.argmax(-1)
-        ends = np.cumsum(self.nvec)[:-1]
-        return np.stack([part.argmax(-1) for part in np.split(scores, ends, -1)], -1)
+        return scores.argmax(-1) if self.kind == "discrete" else likeliest(scores, self.nvec)
 
 
 class GaussianPolicy(Policy):
@@ -96,6 +108,14 @@ class GaussianPolicy(Policy):
         """Log-probability of the unclipped `action` and entropy, both (B,)."""
         log_std = self.log_std.expand_as(mean)
         return dist.gaussian_log_prob(mean, log_std, action), dist.gaussian_entropy(log_std)
+
+    def distribution(self, mean: Tensor) -> tuple[Tensor, ...]:
+        """All that decides the actions: means and log deviations."""
+        return mean, self.log_std.expand_as(mean)
+
+    def kl(self, old: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> Tensor:
+        """KL(old || new) of two distributions per row."""
+        return dist.gaussian_kl(*old, *new)
 
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         if not explore:

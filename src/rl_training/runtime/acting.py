@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rl_training.data.batch import tree_map
-from rl_training.models.noisy import NoisyLinear, perturbed
+from rl_training.models.noisy import Perturbed, perturbed
 from rl_training.models.policies import Policy
 from rl_training.runtime.numpy_forms import numpy_policy
 
@@ -31,7 +31,7 @@ class Actor:
         self._step = numpy_policy(near)
         self.policy = policy if self._step is None else near
         self._copied = [] if self.policy is policy else list(zip(_tensors(near), _tensors(policy)))
-        self.noisy = [layer for layer in self.policy.modules() if isinstance(layer, NoisyLinear)]
+        self.noisy = [layer for layer in self.policy.modules() if isinstance(layer, Perturbed)]
 
     @torch.no_grad()
     def refresh(self) -> None:

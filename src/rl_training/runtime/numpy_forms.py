@@ -16,7 +16,7 @@ from torch import nn
 from rl_training.models.batch_renorm import BatchRenorm
 from rl_training.models.encoders import DictEncoder, Rows
 from rl_training.models.mlp import Residual, Tanh
-from rl_training.models.noisy import NoisyLinear
+from rl_training.models.noisy import NoisyLinear, PairedLinear
 from rl_training.models.normalize import Normalizer
 from rl_training.models.policies import Policy
 from rl_training.models.q_nets import Dueling, ImplicitNet, MeanOfAtoms, MeanOfQuantiles
@@ -98,6 +98,21 @@ def _noisy_linear(layer: NoisyLinear) -> Step:
     return torch.no_grad()(apply)
 
 
+def _paired_linear(layer: PairedLinear) -> Step:
+    plain, noise, shift = _linear(layer), layer.weight_noise.numpy(), layer.bias_noise.numpy()
+
+    def apply(x: Array) -> Array:
+        y = plain(x)
+        if layer.apart:
+            row = np.arange(len(x)) % (2 * len(noise))
+            side = np.where(row < len(noise), np.float32(layer.sigma), np.float32(-layer.sigma))[:, None]
+            row %= len(noise)
+            y += side * (np.matmul(noise[row], x[..., None])[..., 0] + shift[row])
+        return y
+
+    return apply
+
+
 def _residual(layer: Residual) -> Step | None:
     inner = _chain(layer.layers)
     return None if inner is None else lambda x: x + inner(x)
@@ -164,6 +179,7 @@ _FORMS: dict[type[nn.Module], Callable[[Any], Step | None]] = {
     DictEncoder: _dict_encoder,
     nn.Linear: _linear,
     NoisyLinear: _noisy_linear,
+    PairedLinear: _paired_linear,
     Residual: _residual,
     Dueling: _dueling,
     ImplicitNet: _implicit,

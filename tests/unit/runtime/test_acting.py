@@ -28,6 +28,7 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("iqn", {}, True),
     ("iqn", {"dueling": True, "noisy": True}, True),
     ("rainbow", {"layer_norm": True}, True),
+    ("ars", {"num_envs": 6}, True),
 ]
 
 
@@ -43,14 +44,14 @@ def test_both_ways_of_acting_agree(name: str, settings: dict[str, Any], in_numpy
     torch.manual_seed(0)
     discrete = name not in ("sac", "crossq")
     env_id, size = ("CartPole-v1", 4) if discrete else ("Pendulum-v1", 3)
-    algorithm: Any = find(name)(env_id, hidden=(16, 16), learning_rate=1e-2, **settings).parts.algorithm
+    algorithm: Any = find(name)(env_id, hidden=(16, 16), learning_rate=0.1 if name == "ars" else 1e-2, **settings).parts.algorithm
     assert (numpy_policy(algorithm.policy) is not None) == in_numpy
     actor = Actor(algorithm.policy)
     generator = torch.Generator().manual_seed(1)
     obs = torch.randn((6, size), generator=generator) * 3
     before = actor.outputs(obs.numpy())
     # Parameters and running statistics change in place; the actor must see it.
-    rows = data(size, discrete, generator)
+    rows = data(size, discrete, generator) | {"return": torch.arange(6.0)}
     if algorithm.policy.normalizer is not None:
         algorithm.policy.normalizer.observe(rows["obs"])
     for _ in range(5):
@@ -58,7 +59,7 @@ def test_both_ways_of_acting_agree(name: str, settings: dict[str, Any], in_numpy
     found, explored = actor.outputs(obs.numpy()), actor.outputs(obs.numpy(), np.random.default_rng(3))
     assert np.abs(found - before).max() > 1e-4
     assert np.array_equal(found, actor.outputs(obs.numpy())), "acting greedily is a function of the observation"
-    assert np.array_equal(found, explored) != bool(settings.get("noisy") or name == "rainbow")
+    assert np.array_equal(found, explored) != bool(settings.get("noisy") or name in ("rainbow", "ars"))
     actor._step = None  # in torch
     for expected, rng in ((found, None), (explored, np.random.default_rng(3))):
         np.testing.assert_allclose(actor.outputs(obs.numpy(), rng), expected, rtol=0, atol=2e-5)
