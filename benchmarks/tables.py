@@ -104,6 +104,8 @@ def measured(name: str) -> str:
             key = "last" if "cloning_last" in result["seeds"][0] else "best"
             text = shown(statistics.median(row[key] for row in result["seeds"]), result)
             text += " successful" if result.get("measure") == "success" else ""
+        elif runs := million()["runs"].get(f"{name}/{env_id}"):
+            text = f"{statistics.fmean(final(run) for run in runs):,.0f} ([a million steps](results.md#a-million-steps-of-mujoco))"
         parts.append(f"{env_id}: {text}")
     return "<br>".join(parts)
 
@@ -143,13 +145,18 @@ def million() -> dict[str, Any]:
     return found
 
 
+def final(run: dict[str, Any]) -> float:
+    """What a run has come to: the mean of its last five evaluations."""
+    return statistics.fmean(value for _, value in run["curve"][-5:])
+
+
 def million_table() -> str:
     """A million steps of MuJoCo: the mean of each seed's last five evaluations, and what others have published."""
     report = million()
     head = "| task | each seed, mean of its last 5 evaluations | mean | published |"
     rows = [head, "|---|---|---|---|"]
     for task, runs in report["runs"].items():
-        finals = [statistics.fmean(value for _, value in run["curve"][-5:]) for run in runs]
+        finals = [final(run) for run in runs]
         cells = (task, "; ".join(f"{value:,.0f}" for value in finals), f"{statistics.fmean(finals):,.0f}", PUBLISHED[task])
         rows.append("| " + " | ".join(cells) + " |")
     versions = ", ".join(f"{name} {report['versions'][name]}" for name in ("torch", "gymnasium", "mujoco"))
