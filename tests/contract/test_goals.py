@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from combinations import switches
 from outcome import differences, state_of
 from test_registry import CrashAtCheckpoint, CrashError
 from test_state_complete import CompareWithCopy
@@ -28,7 +29,8 @@ NAMES = [name for name, entry in REGISTRY.items() if issubclass(find(name).confi
 
 def make(name: str, folder: Path, relabel: str | None = "future", **changes: Any) -> Any:
     env_id = ENVS["continuous" if "continuous" in REGISTRY[name].actions else "discrete"]
-    settings = small_settings(name, total_steps=256, relabel=relabel, num_envs=2, output_dir=str(folder), **changes)
+    wanted = switches(name, ["relabel"]) | {"relabel": relabel} | changes
+    settings = small_settings(name, total_steps=256, num_envs=2, output_dir=str(folder), **wanted)
     return find(name)(env_id, **settings)
 
 
