@@ -11,15 +11,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rl_training.algorithms import DDPG, DQN, PPO, REDQ, RLPD, SAC, TD3, TD3BC, TQC, CrossQ, DiscreteSAC, DroQ
+    from rl_training.algorithms import (
+        A2C,
+        C51,
+        DDPG,
+        DQN,
+        IQN,
+        PPO,
+        QRDQN,
+        REDQ,
+        RLPD,
+        SAC,
+        TD3,
+        TD3BC,
+        TQC,
+        TRPO,
+        CrossQ,
+        DiscreteSAC,
+        DroQ,
+        Rainbow,
+    )
     from rl_training.config import TrainConfig
     from rl_training.experiment.callbacks import Callback, StopOnReturn
     from rl_training.experiment.results import TrainResult
 
 __version__ = "0.1.0"
 __all__ = [
-    "DDPG", "DQN", "PPO", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "Callback", "CrossQ", "DiscreteSAC", "DroQ",
-    "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "A2C", "C51", "DDPG", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "Callback",
+    "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

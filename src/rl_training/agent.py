@@ -26,6 +26,8 @@ EnvSource = str | Callable[..., gym.Env[Any, Any]] | gym.vector.VectorEnv[Any, A
 
 FIRST_CHOICE = {"discrete": "dqn", "multidiscrete": "ppo", "continuous": "sac"}  # to suggest, by kind of action
 
+Q_VALUES_ONLY = ("dueling", "noisy", "noisy_sigma")  # settings of networks that value discrete actions
+
 TRAINED = 2**32 - 1  # as the step of a finished training: exploration that fades has faded
 
 
@@ -38,6 +40,7 @@ class Parts:
     collect: int  # steps per env between learning phases
     random_steps: int = 0  # env steps of uniformly random actions at the start
     keep_outputs: bool = False  # store the policy's outputs with each step, for losses that need the acting distribution
+    noise_correlation: float = 0.0  # of exploration noise from one step to the next
     offline_fraction: float | None = None  # share of the dataset in a batch while acting; None follows the sizes
 
 
@@ -132,6 +135,7 @@ class Agent:
         batched = is_batch(obs, self.observation_space)
         translated = ObsTranslator(self.observation_space).batch(obs if batched else add_axis(obs))
         leaves = [np.asarray(a, leaf.dtype) for leaf, a in zip(self.obs_spec.leaves, self.obs_spec.arrays(translated))]
+        self.actor.refresh()
         action = self.actor.act(self.obs_spec.build(leaves), self.rng, TRAINED, explore=not deterministic)
         raw: np.ndarray = action_translator(self.action_space, len(leaves[0]))(action)
         return raw if batched else raw[0]
@@ -195,6 +199,8 @@ class Agent:
         for name in self.ignores:
             if getattr(self.config.model, name) != getattr(ModelConfig(), name):
                 raise ConfigError(f"{self.name} makes no use of model.{name}.", fix=f"Leave out {name}")
+        if self.config.model.noisy_sigma != ModelConfig().noisy_sigma and not self.config.model.noisy:
+            raise ConfigError("model.noisy_sigma is the noise of model.noisy, which is off.", fix="Add --model.noisy true")
 
     @staticmethod
     def check_minibatches(num_steps: int, num_envs: int, minibatches: int) -> None:

@@ -123,6 +123,11 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "td3_bc is to learn from stored data, but no dataset is named.\n"
         "Name it with --dataset PATH, and say how long to learn from it with --offline-updates N\n",
     ),
+    "an on-policy algorithm with data": (
+        "train trpo CartPole-v1 --dataset data",
+        "trpo learns from its own fresh rollouts; it cannot use a dataset.\n"
+        f"These can: {having('buffer_size')}.\nDrop dataset\n",
+    ),
     "minibatches that do not divide": (
         "train ppo CartPole-v1 --num-envs 8 --num-steps 32 --minibatches 7",
         "num_steps x num_envs = 256 rows do not divide into 7 minibatches.\n"

@@ -38,7 +38,9 @@ def after_updates(make: Maker, name: str, mode: str) -> dict[str, torch.Tensor]:
             buffer.add(collector.collect(parts.collect))
         new = collector.steps
     updates = 0
-    for batch in islice(buffer.batches(new, learner.prepare), UPDATES):
+    # A rollout that makes fewer batches is learned from again.
+    batches = (batch for _ in range(UPDATES) for batch in buffer.batches(new, learner.prepare))
+    for batch in islice(batches, UPDATES):
         learner.update(batch)
         updates += 1
     assert updates == UPDATES, updates
@@ -54,8 +56,8 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> float:
 @pytest.mark.parametrize("name", CHOSEN)
 def test_compiled_updates_equal_eager_ones(name: str, make: Maker) -> None:
     eager, compiled = after_updates(make, name, "eager"), after_updates(make, name, "compile")
-    moved = [key for key in eager if "exp_avg" in key and eager[key].abs().max() > 0]
-    assert moved, "no optimizer has moved"
+    start = make.standard(name, steps=400).parts.algorithm.state_dict()
+    assert any(not torch.equal(start[key], eager[key]) for key in start), "nothing has moved"
     apart = {key: distance(eager[key], compiled[key]) for key in eager}
     allowed = {key: 1e-5 * max(1.0, float(eager[key][eager[key].isfinite()].abs().max())) for key in eager}
     assert all(gap <= allowed[key] for key, gap in apart.items()), {k: gap for k, gap in apart.items() if not gap <= allowed[k]}

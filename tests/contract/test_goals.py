@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from combinations import switches
 from outcome import differences, state_of
 from test_registry import CrashAtCheckpoint, CrashError
 from test_state_complete import CompareWithCopy
@@ -23,12 +24,13 @@ from rl_training.envs.goal_tasks import PointReach
 from rl_training.errors import ConfigError
 
 ENVS = {"continuous": "rl_training/PointReach-v0", "discrete": "rl_training/BitFlip-v0"}
-NAMES = [name for name, entry in REGISTRY.items() if issubclass(find(name).config_class, ReplayConfig) and not entry.offline]
+NAMES = [name for name, entry in REGISTRY.items() if issubclass(find(name).config_class, ReplayConfig) and not entry.needs_data]
 
 
 def make(name: str, folder: Path, relabel: str | None = "future", **changes: Any) -> Any:
     env_id = ENVS["continuous" if "continuous" in REGISTRY[name].actions else "discrete"]
-    settings = small_settings(name, total_steps=256, relabel=relabel, num_envs=2, output_dir=str(folder), **changes)
+    wanted = switches(name, ["relabel"]) | {"relabel": relabel} | changes
+    settings = small_settings(name, total_steps=256, num_envs=2, output_dir=str(folder), **wanted)
     return find(name)(env_id, **settings)
 
 

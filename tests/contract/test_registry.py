@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from envs import BEST, RANDOM, Match
 from outcome import differences, state_of
-from tiny import NAMES, Maker
+from tiny import LEARNS, LEARNS_OWN, NAMES, Maker
 
 from rl_training.algorithms import REGISTRY, find
 from rl_training.errors import ConfigError
@@ -34,7 +34,8 @@ class CrashAtCheckpoint(Callback):
 
 @pytest.mark.parametrize(("name", "actions"), PAIRS)
 def test_learns_a_tiny_task(name: str, actions: str, make: Maker) -> None:
-    agent = make.match(name, actions, steps=1500, num_envs=1 if REGISTRY[name].offline else 4, learning_rate=3e-3, gamma=0.5)
+    envs = {"num_envs": 1 if REGISTRY[name].offline else 4}
+    agent = make.match(name, actions, **envs | LEARNS_OWN.get(name, LEARNS))
     mean = agent.learn().evaluate(num_episodes=20).mean
     wanted = RANDOM[actions] + (BEST - RANDOM[actions]) * 0.6
     assert mean >= wanted, f"{name} reached {mean:.2f}; random is {RANDOM[actions]:.2f}, best {BEST:.2f}"

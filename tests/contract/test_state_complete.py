@@ -82,6 +82,7 @@ EXTRAS: list[tuple[str, dict[str, Any]]] = [
     ("dqn", {"env_backend": "sync", "num_envs": 2}),
     ("sac", {"env_backend": "sync", "normalize_obs": True, "buffer_size": 100}),
     ("td3", {"env_backend": "async", "num_envs": 2}),
+    ("sac", {"noise_correlation": 0.9, "num_envs": 2}),
 ]
 
 

@@ -10,18 +10,24 @@ from rl_training.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from rl_training.agent import Agent
+    from rl_training.algorithms.a2c import A2C
+    from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.crossq import CrossQ
     from rl_training.algorithms.ddpg import DDPG
     from rl_training.algorithms.discrete_sac import DiscreteSAC
     from rl_training.algorithms.dqn import DQN
     from rl_training.algorithms.droq import DroQ
+    from rl_training.algorithms.iqn import IQN
     from rl_training.algorithms.ppo import PPO
+    from rl_training.algorithms.qr_dqn import QRDQN
+    from rl_training.algorithms.rainbow import Rainbow
     from rl_training.algorithms.redq import REDQ
     from rl_training.algorithms.rlpd import RLPD
     from rl_training.algorithms.sac import SAC
     from rl_training.algorithms.td3 import TD3
     from rl_training.algorithms.td3_bc import TD3BC
     from rl_training.algorithms.tqc import TQC
+    from rl_training.algorithms.trpo import TRPO
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Entry:
     agent: str
     summary: str
     actions: tuple[str, ...]
+    home: str = "algorithms"  # or contrib, for what is less settled
     offline: bool = False  # learns from stored data alone
     mixes_data: bool = False  # learns from stored data beside its own
 
@@ -40,9 +47,16 @@ class Entry:
         return self.offline or self.mixes_data
 
 
+_ALL = ("discrete", "multidiscrete", "continuous")
 REGISTRY: dict[str, Entry] = {
-    "ppo": Entry("ppo", "PPO", "Proximal policy optimization", ("discrete", "multidiscrete", "continuous")),
-    "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step and prioritized options", ("discrete",)),
+    "ppo": Entry("ppo", "PPO", "Proximal policy optimization", _ALL),
+    "a2c": Entry("a2c", "A2C", "Advantage actor-critic, synchronous", _ALL),
+    "trpo": Entry("trpo", "TRPO", "Trust region policy optimization", _ALL),
+    "dqn": Entry("dqn", "DQN", "Deep Q-learning with Double, Dueling, n-step, prioritized and noisy options", ("discrete",)),
+    "c51": Entry("c51", "C51", "DQN on return distributions over fixed atoms", ("discrete",)),
+    "qr_dqn": Entry("qr_dqn", "QRDQN", "DQN on return distributions by their quantiles", ("discrete",)),
+    "iqn": Entry("iqn", "IQN", "DQN on return distributions at random quantiles", ("discrete",)),
+    "rainbow": Entry("rainbow", "Rainbow", "C51 with double, dueling, noisy, n-step and prioritized learning", ("discrete",)),
     "sac": Entry("sac", "SAC", "Soft actor-critic with learned temperature", ("continuous",)),
     "redq": Entry("redq", "REDQ", "SAC with many critics and many updates per step", ("continuous",)),
     "droq": Entry("droq", "DroQ", "SAC with dropout critics and many updates per step", ("continuous",)),
@@ -52,6 +66,7 @@ REGISTRY: dict[str, Entry] = {
     "discrete_sac": Entry("discrete_sac", "DiscreteSAC", "SAC with exact expectations over discrete actions", ("discrete",)),
     "ddpg": Entry("ddpg", "DDPG", "Deep deterministic policy gradient", ("continuous",)),
     "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
+    "ars": Entry("ars", "ARS", "Augmented random search, without gradients", _ALL, home="contrib"),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
@@ -68,7 +83,7 @@ def find(name: str) -> type[Agent]:
         hint = did_you_mean(name, REGISTRY) or f"Known: {', '.join(REGISTRY)}."
         raise ConfigError(f"Unknown algorithm '{name}'. {hint}", fix="List: rl-training list algos")
     entry = REGISTRY[name]
-    agent: type[Agent] = getattr(importlib.import_module(f"rl_training.algorithms.{entry.module}"), entry.agent)
+    agent: type[Agent] = getattr(importlib.import_module(f"rl_training.{entry.home}.{entry.module}"), entry.agent)
     return agent
 
 
@@ -79,6 +94,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "DDPG", "DQN", "PPO", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "CrossQ", "DiscreteSAC", "DroQ", "Entry",
-    "find", "names",
+    "A2C", "C51", "DDPG", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
+    "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.optim import Optim, Target
+from rl_training.algorithms.optim import FlatParameters, Target
 from rl_training.models.policies import Policy
 
 Batch = dict[str, Any]
@@ -52,7 +52,7 @@ class Algorithm(nn.Module):
 
     def bind(self) -> None:
         """Lay every optimizer's parameters and every target in flat vectors; call after any change of device."""
-        for kind in (Optim, Target):  # targets follow slices of the optimizers' vectors
+        for kind in (FlatParameters, Target):  # targets follow slices of the optimizers' vectors
             for module in self.modules():
                 if isinstance(module, kind):
                     module.bind()
@@ -61,7 +61,7 @@ class Algorithm(nn.Module):
         """Parameter name -> view of the flat vector that holds it, for every optimizer and target."""
         views: dict[str, Tensor] = {}
         for name, module in self.named_modules():
-            if isinstance(module, Optim):
+            if isinstance(module, FlatParameters):
                 views |= module.views(module.flat)
             elif isinstance(module, Target):
                 views |= {f"{name}.net.{k}": v for k, v in module.views().items()}

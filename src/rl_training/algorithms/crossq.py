@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim
-from rl_training.algorithms.replay import ReplayConfig
+from rl_training.algorithms.replay import ContinuousReplayConfig
 from rl_training.algorithms.sac import SAC
 from rl_training.config import TrainConfig, setting
 from rl_training.models.batch_renorm import JointCritic, absorb, in_training, renormalized_mlp
@@ -21,7 +21,7 @@ from rl_training.specs import ActionSpec, ObsSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossQConfig(ReplayConfig):
+class CrossQConfig(ContinuousReplayConfig):
     learning_starts: int = setting(5_000, help="env steps of random actions stored before the first update", ge=0)
     learning_rate: float = setting(1e-3, help="Adam step size of actor, critics and temperature", gt=0)
     beta1: float = setting(0.5, help="Adam's memory of the gradient", ge=0, lt=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from rl_training.algorithms.base import Algorithm
-from rl_training.algorithms.replay import ReplayConfig
+from rl_training.algorithms.replay import ContinuousReplayConfig
 from rl_training.algorithms.td3 import TD3, TD3Algorithm, TD3Config
 from rl_training.config import TrainConfig, setting
 from rl_training.models.critics import EnsembleCritic
@@ -14,7 +14,7 @@ from rl_training.specs import ActionSpec, ObsSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class DDPGConfig(ReplayConfig):
+class DDPGConfig(ContinuousReplayConfig):
     learning_rate: float = setting(3e-4, help="Adam step size of actor and critic", gt=0)
     tau: float = setting(0.005, help="how far the targets move at each update", gt=0, le=1)
     exploration_noise: float = setting(0.1, help="deviation of the noise on actions while collecting", ge=0)

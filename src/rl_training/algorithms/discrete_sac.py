@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.agent import Agent, Parts
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
 from rl_training.algorithms.replay import ReplayConfig, replay_buffer
@@ -95,7 +95,7 @@ class DiscreteSAC(Agent):
     name = "discrete_sac"
     config_class = DiscreteSACConfig
     defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
-    ignores = ("dueling", "normalize_reward", "log_std_init")
+    ignores = (*Q_VALUES_ONLY, "normalize_reward", "log_std_init")
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:

@@ -14,13 +14,44 @@ if TYPE_CHECKING:
     from rl_training.algorithms.base import Algorithm, Batch
 
 
-class Optim(nn.Module):
-    """Adam over the named parts of an algorithm, kept as one flat vector so that clip, step and Polyak are one operation each.
+class FlatParameters(nn.Module):
+    """The named parts of an algorithm as one flat vector, which their parameters are views of."""
+
+    flat: Tensor
+
+    def __init__(self, owner: Algorithm, parts: Sequence[str]) -> None:
+        super().__init__()
+        self._owner = (owner,)  # in a tuple: the owner is not a child
+        parameters = dict(owner.named_parameters())
+        self.names = [n for n in parameters if any(n == part or n.startswith(part + ".") for part in parts)]
+        if not self.names:
+            raise ValueError(f"no parameters under {list(parts)}; the algorithm has {sorted(parameters)}")
+        self.register_buffer("flat", torch.empty(0), persistent=False)
+        self.bind()
+
+    def bind(self) -> None:
+        owned = dict(self._owner[0].named_parameters())
+        self.parameters_in_order = [owned[n] for n in self.names]
+        self.shapes = [p.shape for p in self.parameters_in_order]
+        self.sizes = [p.numel() for p in self.parameters_in_order]
+        self.flat = torch.cat([p.detach().reshape(-1) for p in self.parameters_in_order])
+        for p, view in zip(self.parameters_in_order, self.views(self.flat).values()):
+            p.data = view
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        return {n: part.view(shape) for n, part, shape in zip(self.names, flat.split(self.sizes), self.shapes)}
+
+    def call(self, flat: Tensor, method: str, *args: Any) -> Any:
+        """A method of the owner as it would be with the parameters of `flat`."""
+        return functional_call(self._owner[0], self.views(flat), (method, *args))
+
+
+class Optim(FlatParameters):
+    """Adam over one flat vector, so that clip, step and Polyak are one operation each.
 
     A child module, so moments, step count and learning rate travel in `algorithm.state_dict()`.
     """
 
-    flat: Tensor
     exp_avg: Tensor
     exp_avg_sq: Tensor
     steps: Tensor
@@ -36,44 +67,24 @@ class Optim(nn.Module):
         eps: float = 1e-8,
         betas: tuple[float, float] = (0.9, 0.999),
     ) -> None:
-        super().__init__()
-        self._owner = (owner,)  # in a tuple: the owner is not a child
+        super().__init__(owner, parts)
         self.max_norm, self.eps, self.betas = max_norm, eps, betas
         self.reduce: Callable[[Tensor], Tensor] = lambda grad: grad  # the place for a gradient all-reduce
-        parameters = dict(owner.named_parameters())
-        self.names = [n for n in parameters if any(n == part or n.startswith(part + ".") for part in parts)]
-        size = sum(parameters[n].numel() for n in self.names)
-        if not size:
-            raise ValueError(f"no parameters under {list(parts)}; the algorithm has {sorted(parameters)}")
-        self.register_buffer("flat", torch.empty(0), persistent=False)
-        self.register_buffer("exp_avg", torch.zeros(size))
-        self.register_buffer("exp_avg_sq", torch.zeros(size))
-        self.register_buffer("steps", torch.zeros(()))
+        self.register_moments()
         self.register_buffer("lr", torch.tensor(float(lr)))
-        self.bind()
 
-    def bind(self) -> None:
-        owned = dict(self._owner[0].named_parameters())
-        self.parameters_in_order = [owned[n] for n in self.names]
-        self.shapes = [p.shape for p in self.parameters_in_order]
-        self.sizes = [p.numel() for p in self.parameters_in_order]
-        self.flat = torch.cat([p.detach().reshape(-1) for p in self.parameters_in_order])
-        for p, view in zip(self.parameters_in_order, self.views(self.flat).values()):
-            p.data = view
-
-    def views(self, flat: Tensor) -> dict[str, Tensor]:
-        return {n: part.view(shape) for n, part, shape in zip(self.names, flat.split(self.sizes), self.shapes)}
+    def register_moments(self) -> None:
+        """What the rule remembers of earlier gradients."""
+        self.register_buffer("exp_avg", torch.zeros_like(self.flat))
+        self.register_buffer("exp_avg_sq", torch.zeros_like(self.flat))
+        self.register_buffer("steps", torch.zeros(()))
 
     def minimize(self, loss: str, *args: Any) -> Batch:
         """Take one step on the owner's loss method and return its second result (metrics)."""
-        owner = self._owner[0]
         if torch.compiler.is_compiling():
-            def of_flat(flat: Tensor) -> tuple[Tensor, Batch]:
-                return functional_call(owner, self.views(flat), (loss, *args))
-
-            grad, out = torch.func.grad(of_flat, has_aux=True)(self.flat)
+            grad, out = torch.func.grad(lambda flat: self.call(flat, loss, *args), has_aux=True)(self.flat)
         else:
-            value, out = getattr(owner, loss)(*args)
+            value, out = getattr(self._owner[0], loss)(*args)
             grads = torch.autograd.grad(value, self.parameters_in_order)
             grad = torch.cat([g.reshape(-1) for g in grads])
         self.step(grad)
@@ -81,10 +92,14 @@ class Optim(nn.Module):
 
     @torch.no_grad()
     def step(self, grad: Tensor) -> None:
-        """Clip by global norm, then Adam."""
+        """Clip by global norm, then move."""
         grad = self.reduce(grad)
         if self.max_norm is not None:
             grad = grad * (self.max_norm / (grad.norm() + 1e-6)).clamp(max=1.0)
+        self.move(grad)
+
+    def move(self, grad: Tensor) -> None:
+        """One step of Adam."""
         self.steps.add_(1.0)
         beta1, beta2 = self.betas
         if not torch.compiler.is_compiling():
@@ -96,8 +111,13 @@ class Optim(nn.Module):
         # The fused kernel cannot be traced; written out, the compiler fuses it with what is around it.
         self.exp_avg.lerp_(grad, 1 - beta1)
         self.exp_avg_sq.lerp_(grad.square(), 1 - beta2)
-        deviation = (self.exp_avg_sq / (1 - beta2**self.steps)).sqrt() + self.eps
-        self.flat.sub_(self.lr / (1 - beta1**self.steps) * self.exp_avg / deviation)
+        scale, correction = _settled(self.lr / (1 - beta1**self.steps)), _settled((1 - beta2**self.steps).rsqrt())
+        self.flat.sub_(scale * self.exp_avg / (self.exp_avg_sq.sqrt() * correction + self.eps))
+
+
+def _settled(scalar: Tensor) -> Tensor:
+    """A scalar that the compiler works out once: left to itself it would repeat the powers in it for every few parameters."""
+    return scalar.as_strided((), ())
 
 
 class Target(nn.Module):
@@ -121,7 +141,7 @@ class Target(nn.Module):
         self.flat = torch.cat([p.detach().reshape(-1) for p in parameters])
         for p, view in zip(parameters, self.views().values()):
             p.data = view
-        optims = [m for m in self._owner[0].modules() if isinstance(m, Optim)]
+        optims = [m for m in self._owner[0].modules() if isinstance(m, FlatParameters)]
         wanted = [f"{self.part}.{n}" for n in self.names]
         for optim in optims:
             if wanted[0] in optim.names:

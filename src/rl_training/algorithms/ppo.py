@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rl_training.agent import Agent, Parts
-from rl_training.algorithms.base import Algorithm, Batch
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
+from rl_training.algorithms.base import Batch
 from rl_training.algorithms.optim import Optim
+from rl_training.algorithms.rollout import ActorCritic, RolloutConfig, actor_critic, rollout_parts
 from rl_training.config import TrainConfig, setting
-from rl_training.data.batch import tree_map
-from rl_training.data.rollout_buffer import RolloutBuffer
 from rl_training.models.critics import ValueNet
 from rl_training.models.policies import CategoricalPolicy, GaussianPolicy
 from rl_training.objectives.policy_gradient import (
@@ -26,14 +25,9 @@ from rl_training.specs import ActionSpec, ObsSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig:
-    learning_rate: float = setting(3e-4, help="Adam step size", gt=0)
-    anneal_lr: bool = setting(False, help="let the step size fall linearly to 0 over training")
-    num_steps: int = setting(128, help="env steps per environment and rollout", ge=1)
+class PPOConfig(RolloutConfig):
     epochs: int = setting(4, help="passes over each rollout", ge=1)
     minibatches: int = setting(4, help="minibatches per pass", ge=1)
-    gamma: float = setting(0.99, help="discount factor", ge=0, le=1)
-    gae_lambda: float = setting(0.95, help="bias-variance trade-off of the advantage", ge=0, le=1)
     clip: float = setting(0.2, help="how far the probability ratio may move from 1", gt=0)
     anneal_clip: bool = setting(False, help="let the clip range fall linearly to 0 over training")
     clip_value: bool = setting(False, help="clip value predictions by the same range")
@@ -78,15 +72,14 @@ def ppo_loss(
     }
 
 
-class PPOAlgorithm(Algorithm):
+class PPOAlgorithm(ActorCritic):
     """Actor and critic in one optimizer, updated on shuffled minibatches of the newest rollout."""
 
-    policy: CategoricalPolicy | GaussianPolicy
     clip: Tensor
 
     def __init__(self, config: PPOConfig, policy: CategoricalPolicy | GaussianPolicy, critic: ValueNet) -> None:
-        super().__init__()
-        self.config, self.policy, self.critic = config, policy, critic
+        super().__init__(policy, critic)
+        self.config = config
         self.register_buffer("clip", torch.tensor(config.clip))
         self.optim = Optim(self, ["policy", "critic"], config.learning_rate, max_norm=config.max_grad_norm, eps=1e-5)
 
@@ -95,22 +88,6 @@ class PPOAlgorithm(Algorithm):
             self.optim.lr.fill_(self.config.learning_rate * (1 - progress))
         if self.config.anneal_clip:
             self.clip.fill_(max(self.config.clip * (1 - progress), 1e-8))
-
-    @torch.no_grad()
-    def prepare(self, rollout: Batch) -> Batch:
-        """Values of the whole rollout in one pass, and log-probabilities from what the policy gave when it acted."""
-        rollout = self.normalized(rollout)
-        shape = rollout["reward"].shape
-        obs, next_obs = (tree_map(lambda x: x.flatten(0, 1), rollout[k]) for k in ("obs", "next_obs"))
-        value = self.critic(obs)
-        log_prob, _ = self.policy.evaluate(rollout["outputs"].flatten(0, 1), rollout["action"].flatten(0, 1))
-        # V(next_obs) is the next row's value, except where an episode was cut and at the end of the rollout.
-        next_value = torch.cat([value[shape[1] :], value[: shape[1]]])
-        cut = rollout["truncated"].clone()
-        cut[-1] = True
-        rows = cut.flatten().nonzero().squeeze(-1)
-        next_value[rows] = self.critic(tree_map(lambda x: x[rows], next_obs))
-        return {"value": value.view(shape), "next_value": next_value.view(shape), "log_prob": log_prob.view(shape)}
 
     def loss(self, batch: Batch) -> tuple[Tensor, Batch]:
         new_log_prob, entropy = self.policy.evaluate(self.policy.net(batch["obs"]), batch["action"])
@@ -131,16 +108,11 @@ class PPO(Agent):
     name = "ppo"
     config_class = PPOConfig
     defaults: ClassVar[dict[str, Any]] = {"env.num_envs": 8}
-    ignores = ("dueling",)
+    ignores = Q_VALUES_ONLY
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
         c: PPOConfig = config.algorithm
         cls.check_minibatches(c.num_steps, config.env.num_envs, c.minibatches)
-        policy_class = GaussianPolicy if action.kind == "continuous" else CategoricalPolicy
-        algorithm = PPOAlgorithm(c, policy_class(obs, action, config.model), ValueNet(obs, config.model))
-        buffer = RolloutBuffer(
-            c.num_steps, config.env.num_envs, gamma=c.gamma, gae_lambda=c.gae_lambda, epochs=c.epochs,
-            minibatches=c.minibatches, target_kl=c.target_kl, scale_rewards=config.model.normalize_reward, seed=config.seed,
-        )  # fmt: skip
-        return Parts(algorithm, buffer, collect=c.num_steps, keep_outputs=True)
+        algorithm = PPOAlgorithm(c, *actor_critic(obs, action, config.model))
+        return rollout_parts(config, algorithm, epochs=c.epochs, minibatches=c.minibatches, target_kl=c.target_kl)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rl_training.agent import Parts
+from rl_training.algorithms.base import Algorithm
 from rl_training.config import TrainConfig, setting
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.errors import ConfigError
@@ -28,6 +30,20 @@ class ReplayConfig:
     relabel_ratio: float = setting(0.8, help="part of each batch that gets other goals; 0.8 is four of five", ge=0, le=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ContinuousReplayConfig(ReplayConfig):
+    noise_correlation: float = setting(0.0, help="likeness of exploration noise to that of the step before", ge=0, lt=1)
+
+
+def continuous_parts(config: TrainConfig, obs: ObsSpec, action: ActionSpec, algorithm: Algorithm) -> Parts:
+    """What a recipe for continuous actions makes of its learning rule."""
+    c: ContinuousReplayConfig = config.algorithm
+    return Parts(
+        algorithm, replay_buffer(config, obs, action), collect=max(1, c.train_freq // config.env.num_envs),
+        random_steps=0 if config.offline_updates else c.learning_starts, noise_correlation=c.noise_correlation,
+    )  # fmt: skip
+
+
 def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> ReplayBuffer:
     """The replay buffer that a `ReplayConfig` describes."""
     c: ReplayConfig = config.algorithm
@@ -37,6 +53,7 @@ def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Repl
             f"learning_starts = {c.learning_starts:,} is more than buffer_size = {c.buffer_size:,}: nothing would be learned.",
             fix="Make algorithm.buffer_size larger or algorithm.learning_starts smaller",
         )
+    check_parts(c)
     check_relabel(config)
     # After learning from stored data the policy acts, and learns, from its first step.
     warmup = 0 if config.offline_updates else c.learning_starts
@@ -47,6 +64,16 @@ def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Repl
             f"A replay buffer of {c.buffer_size:,} transitions does not fit into memory.", str(error),
             "Use a smaller --algorithm.buffer-size",
         ) from error
+
+
+def check_parts(c: ReplayConfig) -> None:
+    """Refuse a setting of something that is off: it would change nothing."""
+    for name, part in (("priority_beta", "priority"), ("relabel_ratio", "relabel")):
+        if not getattr(c, part) and getattr(c, name) != getattr(type(c), name):
+            raise ConfigError(
+                f"algorithm.{name} = {getattr(c, name)} has no effect while algorithm.{part} is off.",
+                fix=f"Set algorithm.{part} as well, or leave out {name}",
+            )
 
 
 def check_relabel(config: TrainConfig) -> None:

@@ -20,6 +20,7 @@ from rl_training.specs import ActionSpec, ObsSpec
 @dataclass(frozen=True, kw_only=True)
 class RLPDConfig(REDQConfig):
     offline_fraction: float = setting(0.5, help="share of every batch that comes from the dataset", ge=0, le=1)
+    target_entropy: float | None = setting(None, help="entropy the policy is held to; none: minus half the action dimension")
     backup_entropy: bool = setting(True, help="count the entropy to come in the target")
 
 

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.agent import Agent, Parts
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
-from rl_training.algorithms.replay import ReplayConfig, replay_buffer
+from rl_training.algorithms.replay import ContinuousReplayConfig, continuous_parts
 from rl_training.config import TrainConfig, setting
+from rl_training.errors import ConfigError
 from rl_training.models.critics import EnsembleCritic
 from rl_training.models.policies import SquashedGaussianPolicy
 from rl_training.objectives.td import td_target
@@ -21,7 +22,7 @@ from rl_training.specs import ActionSpec, ObsSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class SACConfig(ReplayConfig):
+class SACConfig(ContinuousReplayConfig):
     learning_rate: float = setting(3e-4, help="Adam step size of actor, critics and temperature", gt=0)
     tau: float = setting(0.005, help="how far the target critics move per update", gt=0, le=1)
     alpha: float = setting(1.0, help="initial entropy temperature", gt=0)
@@ -89,17 +90,19 @@ class SAC(Agent):
     name = "sac"
     config_class: ClassVar[type] = SACConfig
     defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
-    ignores: ClassVar[tuple[str, ...]] = ("dueling", "normalize_reward", "log_std_init")
+    ignores: ClassVar[tuple[str, ...]] = (*Q_VALUES_ONLY, "normalize_reward", "log_std_init")
     entropy_per_action: ClassVar[float] = -1.0  # the target entropy that is not given, per action dimension
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
         c = config.algorithm
+        if c.target_entropy is not None and not c.learn_alpha:
+            raise ConfigError(
+                f"algorithm.target_entropy = {c.target_entropy} has no effect while algorithm.learn_alpha is false.",
+                fix="Leave out one of them",
+            )
         target_entropy = cls.entropy_per_action * action.dim if c.target_entropy is None else c.target_entropy
-        algorithm = cls.rule(config, obs, action, target_entropy)
-        collect = max(1, c.train_freq // config.env.num_envs)
-        random_steps = 0 if config.offline_updates else c.learning_starts
-        return Parts(algorithm, replay_buffer(config, obs, action), collect, random_steps)
+        return continuous_parts(config, obs, action, cls.rule(config, obs, action, target_entropy))
 
     @classmethod
     def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec, target_entropy: float) -> Algorithm:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rl_training.agent import Agent, Parts
+from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
-from rl_training.algorithms.replay import ReplayConfig, replay_buffer
+from rl_training.algorithms.replay import ContinuousReplayConfig, continuous_parts
 from rl_training.algorithms.terms import BehaviorCloning
 from rl_training.config import TrainConfig, setting
 from rl_training.models.critics import EnsembleCritic
@@ -22,7 +22,7 @@ from rl_training.specs import ActionSpec, ObsSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class TD3Config(ReplayConfig):
+class TD3Config(ContinuousReplayConfig):
     learning_rate: float = setting(3e-4, help="Adam step size of actor and critics", gt=0)
     tau: float = setting(0.005, help="how far the targets move at each actor update", gt=0, le=1)
     policy_delay: int = setting(2, help="critic updates per actor update", ge=1)
@@ -83,14 +83,11 @@ class TD3(Agent):
     name = "td3"
     config_class: ClassVar[type] = TD3Config
     defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
-    ignores = ("dueling", "normalize_reward", "log_std_init")
+    ignores = (*Q_VALUES_ONLY, "normalize_reward", "log_std_init")
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
-        c: ReplayConfig = config.algorithm
-        collect = max(1, c.train_freq // config.env.num_envs)
-        random_steps = 0 if config.offline_updates else c.learning_starts
-        return Parts(cls.rule(config, obs, action), replay_buffer(config, obs, action), collect, random_steps)
+        return continuous_parts(config, obs, action, cls.rule(config, obs, action))
 
     @classmethod
     def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Algorithm:

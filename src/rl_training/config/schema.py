@@ -24,6 +24,8 @@ class ModelConfig:
     block: str = setting("plain", "hidden layers, or SimBa's residual blocks of these widths", choices=("plain", "residual"))
     layer_norm: bool = setting(False, "normalize the activations of every hidden layer")
     dueling: bool = setting(False, "split Q-values into a state value and advantages")
+    noisy: bool = setting(False, "explore by learned noise on the weights of the last two layers, not by epsilon")
+    noisy_sigma: float = setting(0.5, "deviation of that noise at the start", gt=0)
     normalize_obs: bool = setting(False, "scale observations by their running mean and variance")
     normalize_reward: bool = setting(False, "scale rewards by the running deviation of the return")
     log_std_init: float = setting(0.0, "log standard deviation of continuous actions at the start")

@@ -38,13 +38,14 @@ class RolloutBuffer:
         epochs: int = 1,
         minibatches: int = 1,
         target_kl: float | None = None,
+        whole_first: bool = False,
         scale_rewards: bool = False,
         seed: int = 0,
     ) -> None:
         self.num_steps, self.num_envs = num_steps, num_envs
         self.gamma, self.gae_lambda, self.epochs, self.minibatches = gamma, gae_lambda, epochs, minibatches
-        self.target_kl, self._stop = target_kl, False
-        self.updates_per_step = epochs * minibatches / (num_steps * num_envs)
+        self.target_kl, self._stop, self.whole_first = target_kl, False, whole_first
+        self.updates_per_step = (whole_first + epochs * minibatches) / (num_steps * num_envs)
         self.rng = np.random.default_rng(seed)
         self.scaler = RewardScaler(num_envs, gamma) if scale_rewards else None
         lead = (num_steps, num_envs)
@@ -85,7 +86,10 @@ class RolloutBuffer:
         d["return"] = d["advantage"] + d["value"]
 
     def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
-        """Yield epochs x minibatches batches; stops early once the KL estimate exceeds 1.5 x target_kl."""
+        """Yield epochs x minibatches batches, with `whole_first` after one of all rows.
+
+        Stops early once the KL estimate exceeds 1.5 x target_kl.
+        """
         raw = ("obs", "action", "outputs", "reward", "terminated", "truncated", "next_obs")
         prepared = prepare({k: tree_map(torch.from_numpy, self.data[k]) for k in raw})
         for key in ("value", "next_value", "log_prob"):
@@ -96,6 +100,8 @@ class RolloutBuffer:
         rows = np.flatnonzero(self.data["valid"]) if "valid" in self.data else np.arange(self.num_steps * self.num_envs)
         size = max(1, len(rows) // self.minibatches)
         self._stop = False
+        if self.whole_first:
+            yield {k: tree_map(partial(_reordered, rows), v) for k, v in flat.items()}
         for _ in range(self.epochs):
             order = self.rng.permutation(rows)
             # Shuffled once per epoch, so that every minibatch is a contiguous slice.

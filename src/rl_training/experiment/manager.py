@@ -127,7 +127,10 @@ class Run:
         if config.total_steps:
             envs = training_envs(config, agent.env_source)
             parts = agent.parts
-            collector = Collector(envs, agent.actor, config.seed, parts.random_steps, parts.keep_outputs)
+            collector = Collector(
+                envs, agent.actor, config.seed, parts.random_steps, parts.keep_outputs,
+                noise_correlation=parts.noise_correlation,
+            )  # fmt: skip
             self.progress.say(f"envs: {config.env.num_envs} x {config.env_id} ({config.env.backend}); resume: {envs.capture}")
         self.trainer = Trainer(
             self.learner, buffer, collector, collect=agent.parts.collect, total_steps=config.total_steps,

@@ -1,4 +1,4 @@
-"""State values and action values."""
+"""State values, and action values of continuous actions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.config import ModelConfig
-from rl_training.errors import ConfigError
 from rl_training.models.encoders import make_encoder
 from rl_training.models.ensemble import EnsembleLayerNorm, EnsembleLinear, through
-from rl_training.models.mlp import ACTIVATIONS, mlp
+from rl_training.models.mlp import mlp
 from rl_training.specs import ActionSpec, ObsSpec
 
 
@@ -72,33 +71,3 @@ class DiscreteCritic(nn.Module):
         """Q(s, a) of one action per row, (members, B)."""
         q = self(obs)
         return q.gather(-1, action.expand(q.shape[:-1]).unsqueeze(-1)).squeeze(-1)
-
-
-def q_net(obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> nn.Module:
-    """Q(s, .) for discrete actions: (B, ...) -> (B, A)."""
-    if model.dueling:
-        return DuelingNet(obs, action, model)
-    encoder, features = make_encoder(obs, model)
-    return nn.Sequential(encoder, *mlp(features, action.n, model))
-
-
-class DuelingNet(nn.Module):
-    """Q = V + A - mean A, with a last hidden layer each for V and A (Wang et al. 2016, arXiv:1511.06581)."""
-
-    def __init__(self, obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> None:
-        super().__init__()
-        self.encoder, features = make_encoder(obs, model)
-        if not model.hidden:
-            raise ConfigError("model.dueling needs a hidden layer.", fix="Give --model.hidden 64,64 or leave out dueling")
-        *shared, last = model.hidden
-        self.trunk = nn.Sequential()
-        if shared:
-            self.trunk = mlp(features, shared[-1], model, hidden=shared[:-1]).append(ACTIVATIONS[model.activation]())
-            features = shared[-1]
-        self.value = mlp(features, 1, model, hidden=(last,))
-        self.advantage = mlp(features, action.n, model, hidden=(last,))
-
-    def forward(self, obs: Any) -> Tensor:
-        x = self.trunk(self.encoder(obs))
-        advantage = self.advantage(x)
-        return self.value(x) + advantage - advantage.mean(-1, keepdim=True)

@@ -22,6 +22,12 @@ def categorical_entropy(logits: Tensor) -> Tensor:
     return -(log_p.exp() * log_p).sum(-1)
 
 
+def categorical_kl(old: Tensor, new: Tensor) -> Tensor:
+    """KL(old || new) per row of logits (B, A)."""
+    log_p, log_q = old.log_softmax(-1), new.log_softmax(-1)
+    return (log_p.exp() * (log_p - log_q)).sum(-1)
+
+
 def gaussian_log_prob(mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
     """Log-density of a diagonal Gaussian, summed over action dimensions."""
     z = (action - mean) * (-log_std).exp()
@@ -31,6 +37,13 @@ def gaussian_log_prob(mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
 def gaussian_entropy(log_std: Tensor) -> Tensor:
     """Entropy of a diagonal Gaussian, summed over action dimensions."""
     return (log_std + 0.5 + LOG_SQRT_2PI).sum(-1)
+
+
+def gaussian_kl(old_mean: Tensor, old_log_std: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """KL(old || new) of diagonal Gaussians, summed over action dimensions."""
+    ratio = (2.0 * (old_log_std - log_std)).exp()
+    shift = (old_mean - mean).square() * (-2.0 * log_std).exp()
+    return (log_std - old_log_std + 0.5 * (ratio + shift - 1.0)).sum(-1)
 
 
 def squash_log_prob(u: Tensor, log_prob: Tensor) -> Tensor:

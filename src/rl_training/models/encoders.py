@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.config import ModelConfig
+from rl_training.errors import ConfigError
 from rl_training.models.mlp import initialize
 from rl_training.specs import Leaf, ObsSpec
 
@@ -17,6 +18,8 @@ IMAGE_FEATURES = 512
 
 def make_encoder(spec: ObsSpec, model: ModelConfig) -> tuple[nn.Module, int]:
     """The encoder for an observation spec and the number of features it gives."""
+    if model.encoder == "nature" and not any(leaf.is_image for leaf in spec.leaves):
+        raise ConfigError("model.encoder = nature takes images; there are none in these observations.", fix="Leave out encoder")
     parts = {leaf.key: _leaf_encoder(leaf, model) for leaf in spec.leaves}
     if not spec.is_dict:
         return parts[""]

@@ -61,7 +61,7 @@ EXPANSION = 4  # hidden units of a residual block per unit of its width
 
 def mlp(
     inputs: int,
-    outputs: int,
+    outputs: int | None,
     model: ModelConfig,
     *,
     hidden: Sequence[int] | None = None,
@@ -70,7 +70,7 @@ def mlp(
     norm: Callable[[int], nn.Module] = nn.LayerNorm,
     dropout: float = 0.0,
 ) -> nn.Sequential:
-    """Hidden layers as configured, then a linear output. `output_gain` scales an orthogonal output layer only."""
+    """Hidden layers as configured, then a linear output unless `outputs` is None. `output_gain`: of an orthogonal output."""
     widths = model.hidden if hidden is None else hidden
     if model.block == "residual":
         layers = _residual(inputs, widths, model, linear, norm)
@@ -83,7 +83,8 @@ def mlp(
             if model.layer_norm:
                 layers.append(norm(width))
             layers.append(ACTIVATIONS[model.activation]())
-    layers.append(initialize(linear(widths[-1] if widths else inputs, outputs), model.init, output_gain))
+    if outputs is not None:
+        layers.append(initialize(linear(widths[-1] if widths else inputs, outputs), model.init, output_gain))
     return nn.Sequential(*layers)
 
 

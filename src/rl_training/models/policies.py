@@ -30,9 +30,11 @@ class Policy(nn.Module):
     """`forward(raw observation)` gives distribution parameters; losses call `net` on observations already normalized."""
 
     net: nn.Module
+    head: Any  # makes what `choose` takes of the network's outputs
 
     def __init__(self, obs: ObsSpec, model: ModelConfig) -> None:
         super().__init__()
+        self.head = nn.Identity()
         if model.normalize_obs and (obs.is_dict or obs.leaves[0].is_image):
             raise ConfigError(
                 "model.normalize_obs scales plain vector observations; these are a Dict or images.",
@@ -44,11 +46,17 @@ class Policy(nn.Module):
         return obs if self.normalizer is None else self.normalizer(obs)
 
     def forward(self, obs: Any) -> Tensor:
-        return self.net(self.normalize(obs))
+        return self.head(self.net(self.normalize(obs)))
 
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         """Actions for a batch of network outputs; greedy unless `explore`. `step` counts env steps so far."""
         raise NotImplementedError()
+
+
+def likeliest(scores: Array, nvec: tuple[int, ...]) -> Array:
+    """The best of each of several discrete choices, whose scores stand side by side: (B, sum(nvec)) -> (B, len(nvec))."""
+    ends = np.cumsum(nvec)[:-1]
+    return np.stack([part.argmax(-1) for part in np.split(scores, ends, -1)], -1)
 
 
 class CategoricalPolicy(Policy):
@@ -56,6 +64,10 @@ class CategoricalPolicy(Policy):
 
     def __init__(self, obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> None:
         super().__init__(obs, model)
+        if model.log_std_init != ModelConfig.log_std_init:
+            raise ConfigError(
+                "model.log_std_init is the deviation of continuous actions; these are discrete.", fix="Leave out log_std_init"
+            )
         self.kind, self.nvec = action.kind, action.nvec
         encoder, features = make_encoder(obs, model)
         self.net = nn.Sequential(encoder, *mlp(features, sum(action.nvec), model, output_gain=0.01))
@@ -68,13 +80,19 @@ class CategoricalPolicy(Policy):
         log_prob = torch.stack([dist.categorical_log_prob(part, a) for part, a in parts]).sum(0)
         return log_prob, torch.stack([dist.categorical_entropy(part) for part, _ in parts]).sum(0)
 
+    def distribution(self, logits: Tensor) -> tuple[Tensor, ...]:
+        """All that decides the actions."""
+        return (logits,)
+
+    def kl(self, old: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> Tensor:
+        """KL(old || new) of two distributions per row, summed over the choices."""
+        parts = zip(old[0].split(self.nvec, -1), new[0].split(self.nvec, -1))
+        return torch.stack([dist.categorical_kl(*part) for part in parts]).sum(0)
+
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         # Gumbel-max: argmax(logits - log E) with E ~ Exp(1) samples the softmax without normalizing it.
         scores = outputs - np.log(rng.standard_exponential(outputs.shape, np.float32)) if explore else outputs
-        if self.kind == "discrete":
-            return scores.argmax(-1)
-        ends = np.cumsum(self.nvec)[:-1]
-        return np.stack([part.argmax(-1) for part in np.split(scores, ends, -1)], -1)
+        return scores.argmax(-1) if self.kind == "discrete" else likeliest(scores, self.nvec)
 
 
 class GaussianPolicy(Policy):
@@ -90,6 +108,14 @@ class GaussianPolicy(Policy):
         """Log-probability of the unclipped `action` and entropy, both (B,)."""
         log_std = self.log_std.expand_as(mean)
         return dist.gaussian_log_prob(mean, log_std, action), dist.gaussian_entropy(log_std)
+
+    def distribution(self, mean: Tensor) -> tuple[Tensor, ...]:
+        """All that decides the actions: means and log deviations."""
+        return mean, self.log_std.expand_as(mean)
+
+    def kl(self, old: tuple[Tensor, ...], new: tuple[Tensor, ...]) -> Tensor:
+        """KL(old || new) of two distributions per row."""
+        return dist.gaussian_kl(*old, *new)
 
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         if not explore:
@@ -144,11 +170,13 @@ class DeterministicPolicy(Policy):
 
 
 class EpsilonGreedyPolicy(Policy):
-    """Greedy in the action values of `net`; random with a probability that falls linearly to its final value."""
+    """Greedy in the values that `head` makes of `net`; random with a probability that falls linearly to its final value."""
 
-    def __init__(self, obs: ObsSpec, net: nn.Module, model: ModelConfig, epsilon: tuple[float, float], steps: int) -> None:
+    def __init__(
+        self, obs: ObsSpec, net: nn.Module, head: nn.Module, model: ModelConfig, epsilon: tuple[float, float], steps: int
+    ) -> None:
         super().__init__(obs, model)
-        self.net = net
+        self.net, self.head = net, head
         self.start, self.final, self.steps = *epsilon, max(1, steps)
 
     def epsilon(self, step: int) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from rl_training.data.batch import Chunk, tree_map
 from rl_training.envs.adapter import EnvAdapter, Transition
 from rl_training.runtime.acting import Actor
+from rl_training.runtime.exploration import LastingNormals
 from rl_training.runtime.guard import check_chunk
 from rl_training.runtime.rng import derive, stream
 from rl_training.state import Tree
@@ -37,10 +38,13 @@ class Collector:
         random_steps: int = 0,
         keep_outputs: bool = False,
         explore: bool = True,
+        noise_correlation: float = 0.0,
     ) -> None:
         self.envs, self.actor, self.seed = envs, actor, seed
         self.random_steps, self.keep_outputs, self.explore = random_steps, keep_outputs, explore
         self.rng = stream(seed, "acting")
+        if noise_correlation:
+            self.rng = LastingNormals(self.rng, noise_correlation)
         self.steps = 0
         self.obs = envs.reset(derive(seed, "training envs"))
         self.returns = np.zeros(envs.num_envs)
@@ -50,13 +54,15 @@ class Collector:
 
     def collect(self, steps: int) -> Chunk:
         """Take `steps` steps in every env. The chunk's arrays are overwritten by the next call."""
+        if self.actor is not None:
+            self.actor.refresh()
         chunk = self._allocate(steps)
         first_step = self.steps
         for t in range(steps):
             if self.actor is None or self.steps < self.random_steps:
                 action = self.envs.sample_actions(self.rng)
             else:
-                outputs = self.actor.outputs(self.obs)
+                outputs = self.actor.outputs(self.obs, self.rng if self.explore else None)
                 action = self.actor.policy.choose(outputs, self.rng, self.steps, self.explore)
                 if self.keep_outputs:
                     chunk["outputs"][t] = outputs
@@ -105,6 +111,8 @@ class Collector:
                 self.episodes.append(Episode(self.steps, int(env), *totals, success))
             self.returns[done] = 0.0
             self.lengths[done] = 0
+            if isinstance(self.rng, LastingNormals):
+                self.rng.restart(done)
 
     def drain_episodes(self) -> list[Episode]:
         """Episodes finished since the last call."""
@@ -116,6 +124,7 @@ class Collector:
             "envs": self.envs.state_dict(),
             "obs": self.obs,
             "rng": self.rng.bit_generator.state,
+            "noise": self.rng.last if isinstance(self.rng, LastingNormals) else None,
             "steps": self.steps,
             "returns": self.returns,
             "lengths": self.lengths,
@@ -126,6 +135,8 @@ class Collector:
         self.envs.load_state_dict(state["envs"])
         self.obs = tree_map(np.array, state["obs"])
         self.rng.bit_generator.state = state["rng"]
+        if isinstance(self.rng, LastingNormals):
+            self.rng.last = None if state["noise"] is None else np.array(state["noise"])
         self.steps = state["steps"]
         self.returns, self.lengths = np.array(state["returns"]), np.array(state["lengths"])
         self.episodes = [Episode(*row) for row in state["episodes"]]

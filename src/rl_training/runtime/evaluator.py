@@ -47,6 +47,7 @@ class Evaluator:
         """A pure function of the policy, the run's seed and `index` (the training step)."""
         seed = derive(self.seed, "evaluation", index)
         rng = np.random.default_rng(seed)
+        actor.refresh()
         obs = self.envs.reset(seed)
         n = self.envs.num_envs
         quota = np.full(n, episodes // n) + (np.arange(n) < episodes % n)

@@ -83,6 +83,18 @@ def test_every_epoch_covers_every_row_once_in_a_new_order() -> None:
         assert batch["obs"].squeeze(-1).tolist() == batch["action"].tolist(), "rows must stay together"
 
 
+def test_the_whole_rollout_may_come_before_its_minibatches() -> None:
+    valid = np.ones((6, 2), np.bool_)
+    valid[2, 0] = valid[4, 1] = False
+    buffer = RolloutBuffer(6, 2, epochs=2, minibatches=5, whole_first=True)
+    assert buffer.updates_per_step == 11 / 12
+    buffer.add(chunk(6, 2, valid=valid))
+    whole, *rest = buffer.batches(10, values())
+    assert whole["action"].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 10, 11], "made-up rows are left out"
+    assert whole["obs"].squeeze(-1).tolist() == whole["action"].tolist() and set(whole) == set(rest[0])
+    assert [len(b["obs"]) for b in rest] == [2] * 10
+
+
 def test_rows_made_up_by_an_autoreset_are_never_learned_from() -> None:
     valid = np.ones((6, 2), np.bool_)
     valid[2, 0] = valid[4, 1] = False

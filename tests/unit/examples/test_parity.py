@@ -23,7 +23,7 @@ from rl_training.algorithms.terms import BehaviorCloning
 from rl_training.config import ModelConfig
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.rollout_buffer import RolloutBuffer
-from rl_training.models.critics import EnsembleCritic, ValueNet, q_net
+from rl_training.models.critics import EnsembleCritic, ValueNet
 from rl_training.models.policies import (
     CategoricalPolicy,
     DeterministicPolicy,
@@ -31,6 +31,7 @@ from rl_training.models.policies import (
     Policy,
     SquashedGaussianPolicy,
 )
+from rl_training.models.q_nets import q_net
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.learner import Learner
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
@@ -155,7 +156,7 @@ def test_ppo_matches_its_reference_on_rollouts_with_both_kinds_of_end() -> None:
 def test_dqn_matches_its_reference(n_step: int) -> None:
     module = script("dqn_cartpole")
     config = DQNConfig(learning_rate=5e-4, double=True, max_grad_norm=0.5)
-    policy = EpsilonGreedyPolicy(OBS, q_net(OBS, DISCRETE, RELU), RELU, (1.0, 0.05), 100)
+    policy = EpsilonGreedyPolicy(OBS, q_net(OBS, DISCRETE, RELU), nn.Identity(), RELU, (1.0, 0.05), 100)
     algorithm = DQNAlgorithm(config, policy, sync_every=5)
     learner = Learner(algorithm)
     reference = module.DQN(3, 2, hidden=32, max_grad_norm=0.5, sync_every=5)

@@ -1,4 +1,4 @@
-"""State and action values: shapes, dueling by hand, and independent ensemble members."""
+"""State and action values: shapes, and independent ensemble members."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rl_training.config import ModelConfig
-from rl_training.models.critics import DiscreteCritic, DuelingNet, EnsembleCritic, ValueNet, q_net
+from rl_training.models.critics import DiscreteCritic, EnsembleCritic, ValueNet
 from rl_training.models.ensemble import EnsembleLinear
 from rl_training.models.mlp import initialize, mlp
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
@@ -27,9 +27,7 @@ def test_shapes() -> None:
     obs, action = torch.randn(5, 3), torch.randn(5, 2)
     assert ValueNet(OBS, MODEL)(obs).shape == (5,), "a column would broadcast against returns to a matrix"
     assert EnsembleCritic(OBS, BOX, MODEL, members=4)(obs, action).shape == (4, 5)
-    assert q_net(OBS, DISCRETE, MODEL)(obs).shape == (5, 3)
     assert DiscreteCritic(OBS, DISCRETE, MODEL, members=4)(obs).shape == (4, 5, 3)
-    assert q_net(OBS, DISCRETE, ModelConfig(hidden=(8, 6), dueling=True))(obs).shape == (5, 3)
 
 
 def test_every_part_of_a_dict_observation_counts() -> None:
@@ -102,24 +100,3 @@ def test_orthogonal_gains_of_a_network() -> None:
         torch.testing.assert_close(square, gain * torch.eye(len(square)), atol=1e-6, rtol=1e-4)
     normed = mlp(8, 4, ModelConfig(hidden=(8,), layer_norm=True))
     assert [type(layer).__name__ for layer in normed] == ["Linear", "LayerNorm", "Tanh", "Linear"]
-
-
-def test_dueling_subtracts_the_mean_advantage() -> None:
-    net = DuelingNet(OBS, DISCRETE, MODEL)
-    for stream, values in ((net.value, [2.0]), (net.advantage, [1.0, 0.0, -4.0])):
-        stream[-1].weight.data.zero_()
-        stream[-1].bias.data.copy_(torch.tensor(values))
-    q = net(torch.randn(1, 3))
-    assert q[0].tolist() == pytest.approx([4.0, 3.0, -1.0])
-    assert q.mean().item() == pytest.approx(2.0), "the mean over actions is the state's value"
-
-
-@pytest.mark.parametrize("hidden", [(8,), (8, 6), (8, 6, 4)])
-def test_dueling_streams_share_all_but_their_last_hidden_layer(hidden: tuple[int, ...]) -> None:
-    net = DuelingNet(OBS, DISCRETE, ModelConfig(hidden=hidden))
-    widths = [layer.out_features for layer in net.trunk.modules() if isinstance(layer, nn.Linear)]
-    assert widths == list(hidden[:-1])
-    for stream, outputs in ((net.value, 1), (net.advantage, 3)):
-        assert [layer.out_features for layer in stream if isinstance(layer, nn.Linear)] == [hidden[-1], outputs]
-    shared = [type(layer).__name__ for layer in net.trunk]
-    assert shared == ["Linear", "Tanh"] * (len(hidden) - 1), shared

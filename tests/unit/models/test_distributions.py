@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from torch.distributions import Categorical, Independent, Normal
+from torch.distributions import Categorical, Independent, Normal, kl_divergence
 
 from rl_training.models import distributions as dist
 
@@ -101,3 +101,22 @@ def test_categorical_against_torch_and_with_extreme_logits() -> None:
     extreme = torch.tensor([[1e4, -1e4, 0.0]])
     assert dist.categorical_entropy(extreme).item() == pytest.approx(0.0, abs=1e-6)
     assert dist.categorical_log_prob(extreme, torch.tensor([1])).item() == pytest.approx(-2e4)
+
+
+def test_divergences_by_hand() -> None:
+    old, new = torch.tensor([[0.0, 0.5]]), torch.tensor([[0.2, 0.8]])  # mean, deviation
+    kl = dist.gaussian_kl(old[:, :1], old[:, 1:].log(), new[:, :1], new[:, 1:].log())
+    assert kl.tolist() == pytest.approx([0.196566], abs=1e-6)
+    even, odd = torch.zeros(1, 2), torch.tensor([[0.0, math.log(3.0)]])
+    assert dist.categorical_kl(even, odd).tolist() == pytest.approx([-0.5 * math.log(0.75)], abs=1e-6)
+    assert dist.categorical_kl(odd, even).tolist() == pytest.approx([math.log(2) + 0.25 * math.log(0.25) + 0.75 * math.log(0.75)])
+
+
+def test_divergences_of_any_two() -> None:
+    logits = torch.randn(2, 7, 5)
+    wanted = kl_divergence(*(Categorical(logits=part) for part in logits))
+    torch.testing.assert_close(dist.categorical_kl(*logits), wanted)
+    mean, log_std = torch.randn(2, 7, 4), torch.randn(2, 7, 4)
+    wanted = kl_divergence(*(Independent(Normal(m, s.exp()), 1) for m, s in zip(mean, log_std)))
+    torch.testing.assert_close(dist.gaussian_kl(mean[0], log_std[0], mean[1], log_std[1]), wanted)
+    assert dist.gaussian_kl(mean[0], log_std[0], mean[0], log_std[0]).tolist() == [0.0] * 7

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.distributions import Categorical, Independent, Normal
+from torch import nn
+from torch.distributions import Categorical, Independent, Normal, kl_divergence
 
 from rl_training.config import ModelConfig
 from rl_training.errors import ConfigError
-from rl_training.models.critics import q_net
 from rl_training.models.policies import (
     CategoricalPolicy,
     DeterministicPolicy,
@@ -21,6 +21,7 @@ from rl_training.models.policies import (
     Policy,
     SquashedGaussianPolicy,
 )
+from rl_training.models.q_nets import q_net
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
 
 MODEL = ModelConfig(hidden=(8, 8))
@@ -35,7 +36,7 @@ def _one_thread() -> None:
 
 
 def epsilon_greedy(steps: int = 100) -> EpsilonGreedyPolicy:
-    return EpsilonGreedyPolicy(OBS, q_net(OBS, ActionSpec("discrete", (4,)), MODEL), MODEL, (1.0, 0.1), steps)
+    return EpsilonGreedyPolicy(OBS, q_net(OBS, ActionSpec("discrete", (4,)), MODEL), nn.Identity(), MODEL, (1.0, 0.1), steps)
 
 
 def every_policy(model: ModelConfig = MODEL) -> list[tuple[Policy, tuple[int, ...]]]:
@@ -111,6 +112,22 @@ def test_categorical_densities_sum_over_the_parts() -> None:
     log_prob, entropy = several.evaluate(logits, actions)
     torch.testing.assert_close(log_prob, parts[0].log_prob(actions[:, 0]) + parts[1].log_prob(actions[:, 1]))
     torch.testing.assert_close(entropy, parts[0].entropy() + parts[1].entropy())
+
+
+def test_divergences_of_policies_are_those_of_all_that_they_choose() -> None:
+    several = CategoricalPolicy(OBS, ActionSpec("multidiscrete", (4, 2)), MODEL)
+    old, new = torch.randn(2, 9, 6)
+    pairs = zip(old.split((4, 2), -1), new.split((4, 2), -1))
+    parts = [kl_divergence(Categorical(logits=p), Categorical(logits=q)) for p, q in pairs]
+    torch.testing.assert_close(several.kl(several.distribution(old), several.distribution(new)), parts[0] + parts[1])
+    single = CategoricalPolicy(OBS, ActionSpec("discrete", (6,)), MODEL)
+    wanted = kl_divergence(Categorical(logits=old), Categorical(logits=new))
+    torch.testing.assert_close(single.kl(single.distribution(old), single.distribution(new)), wanted)
+    gaussian = GaussianPolicy(OBS, BOX, MODEL)
+    before = tuple(part.detach().clone() for part in gaussian.distribution(old[:, :2]))
+    gaussian.log_std.data.copy_(torch.tensor([0.5, -0.5]))
+    wanted = kl_divergence(Normal(old[:, :2], 1.0), Normal(new[:, :2], torch.tensor([0.5, -0.5]).exp())).sum(-1)
+    torch.testing.assert_close(gaussian.kl(before, gaussian.distribution(new[:, :2])), wanted)
 
 
 def test_a_gaussian_policy_is_unbounded_and_starts_with_the_given_deviation() -> None:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.algorithms.sac import SACAlgorithm, SACConfig
 from rl_training.config import ModelConfig
-from rl_training.models.critics import EnsembleCritic, q_net
+from rl_training.models.critics import EnsembleCritic
 from rl_training.models.policies import EpsilonGreedyPolicy, SquashedGaussianPolicy
+from rl_training.models.q_nets import q_net
 from rl_training.objectives.td import huber, td_target
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
 
@@ -69,7 +70,8 @@ def dqn(
     hidden: tuple[int, ...] = (16,), actions: int = 2, obs: ObsSpec = OBS, sync_every: int = 10, **settings: Any
 ) -> DQNAlgorithm:
     model = ModelConfig(hidden=hidden, activation="relu", init="default")
-    policy = EpsilonGreedyPolicy(obs, q_net(obs, ActionSpec("discrete", (actions,)), model), model, (1.0, 0.05), 100)
+    net = q_net(obs, ActionSpec("discrete", (actions,)), model)
+    policy = EpsilonGreedyPolicy(obs, net, nn.Identity(), model, (1.0, 0.05), 100)
     return DQNAlgorithm(DQNConfig(**settings), policy, sync_every)
 
 

@@ -19,6 +19,7 @@ QUIET: dict[str, Any] = {
 }  # fmt: skip
 ONLINE = [name for name, entry in REGISTRY.items() if not entry.needs_data]
 SPECIAL = [("dqn", {"priority": 0.6, "n_step": 3}), ("sac", {"n_step": 3, "normalize_obs": True}), ("td3", {"num_envs": 3})]
+SPECIAL += [("trpo", {"num_steps": 8, "minibatches": 4, "critic_epochs": 2})]  # rollouts enough to replay both kinds of update
 
 
 def weights(name: str, folder: Path, **settings: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:
