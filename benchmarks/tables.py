@@ -68,15 +68,15 @@ def overview() -> str:
         page = OVERVIEW.parent / "algorithms" / f"{name}.md"
         label = f"[{name}](algorithms/{name}.md)" if page.exists() else name
         learns = "stored data (offline)" if entry.offline else "replay and stored data" if entry.mixes_data else online
-        what = f"{entry.summary}{source(entry.module)}".replace("|", "\\|")
+        what = f"{entry.summary}{source(entry)}".replace("|", "\\|")
         cells = (label, f"`{entry.agent}`", what, ", ".join(entry.actions), learns, measured(name) or "none")
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
-def source(module: str) -> str:
+def source(entry: Any) -> str:
     """The paper that an algorithm's file names first, such as (Haarnoja et al. 2018, arXiv:1812.05905)."""
-    text = ast.get_docstring(ast.parse((ROOT / "src" / "rl_training" / "algorithms" / f"{module}.py").read_text())) or ""
+    text = ast.get_docstring(ast.parse((ROOT / "src" / "rl_training" / entry.home / f"{entry.module}.py").read_text())) or ""
     found = re.search(r"\([^()]*\b(19|20)\d\d\b[^()]*\)", " ".join(text.split()))
     return "" if found is None else " " + re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", found.group())
 
