@@ -16,10 +16,10 @@ PARTS = {"her": ("sac", ("relabel", "relabel_ratio"))}  # pages about some setti
 LIMITS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
-def filled(page: Path, mark: str, content: str) -> str:
-    """A page with `content` between its marks."""
+def filled(page: Path, mark: str, content: str, text: str | None = None) -> str:
+    """A page (or the `text` that it is to have) with `content` between its marks."""
     begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    head, rest = page.read_text().split(begin)
+    head, rest = (page.read_text() if text is None else text).split(begin)
     return f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}"
 
 

@@ -11,14 +11,19 @@ import json
 import re
 import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from curves import picture
 from doc_tables import filled, pages
+from million_table import final, million, million_table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "src" / "rl_training" / "zoo" / "results"
-PICTURE = ROOT / "docs" / "images" / "ppo-cartpole.svg"
+IMAGES = ROOT / "docs" / "images"
+RESULTS_PAGE = ROOT / "docs" / "results.md"
+README_TASKS = ("ppo/CartPole-v1", "dqn/CartPole-v1", "ppo/Pendulum-v1", "sac/Pendulum-v1", "td3_bc/Pendulum-v1")
 OVERVIEW = ROOT / "docs" / "algorithms.md"
 
 
@@ -27,13 +32,18 @@ def shown(score: float, result: dict[str, Any]) -> str:
     return f"{score:.0%}" if result.get("measure") == "success" else f"{score:.0f}"
 
 
-def learning_table() -> list[str]:
+def stored(tasks: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The results of these tasks, or of all."""
+    results = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    return [result for result in results if not tasks or result["task"] in tasks]
+
+
+def learning_table(results: list[dict[str, Any]]) -> list[str]:
     rows = [
         "| task | env steps | updates | bar | score of each seed (best checkpoint) | median of the last |",
         "|---|---|---|---|---|---|",
     ]
-    for path in sorted(RESULTS.glob("*.json")):
-        result = json.loads(path.read_text())
+    for result in results:
         seeds = result["seeds"]
         best = ", ".join(shown(row["best"], result) for row in seeds)
         last = statistics.median(row["last"] for row in seeds)
@@ -41,17 +51,16 @@ def learning_table() -> list[str]:
         bar = f"{result['bar']:g} ({measure}{result['rule']})" if "cloning_last" not in seeds[0] else result["rule"]
         cells = (result["task"], f"{seeds[0]['env_steps']:,}", f"{seeds[0]['updates']:,}", bar, best, shown(last, result))
         rows.append("| " + " | ".join(cells) + " |")
-    for path in sorted(RESULTS.glob("*.json")):
-        result = json.loads(path.read_text())
+    for result in results:
         if control := result.get("control"):
             scores = ", ".join(shown(row["control"], result) for row in result["seeds"])
             settings = ", ".join(f"{name} = {str(value).lower()}" for name, value in control["settings"].items())
             rows += ["", f"{result['task']} with {settings}: {scores}."]
-    for path in sorted(RESULTS.glob("td3_bc__*.json")):
-        seeds = json.loads(path.read_text())["seeds"]
-        cloned, data = ([f"{row[key]:.0f}" for row in seeds] for key in ("cloning_last", "data_mean"))
-        rows += ["", f"{path.stem.replace('__', '/')}: cloning the same data gives {', '.join(cloned)}; "
-                     f"the data's mean return is {', '.join(data)}."]  # fmt: skip
+    for result in results:
+        if "cloning_last" in result["seeds"][0]:
+            cloned, data = ([f"{row[key]:.0f}" for row in result["seeds"]] for key in ("cloning_last", "data_mean"))
+            rows += ["", f"{result['task']}: cloning the same data gives {', '.join(cloned)}; "
+                         f"the data's mean return is {', '.join(data)}."]  # fmt: skip
     return rows
 
 
@@ -68,15 +77,15 @@ def overview() -> str:
         page = OVERVIEW.parent / "algorithms" / f"{name}.md"
         label = f"[{name}](algorithms/{name}.md)" if page.exists() else name
         learns = "stored data (offline)" if entry.offline else "replay and stored data" if entry.mixes_data else online
-        what = f"{entry.summary}{source(entry)}".replace("|", "\\|")
+        what = f"{entry.summary}{source(entry.home, entry.module)}".replace("|", "\\|")
         cells = (label, f"`{entry.agent}`", what, ", ".join(entry.actions), learns, measured(name) or "none")
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
-def source(entry: Any) -> str:
+def source(home: str, module: str) -> str:
     """The paper that an algorithm's file names first, such as (Haarnoja et al. 2018, arXiv:1812.05905)."""
-    text = ast.get_docstring(ast.parse((ROOT / "src" / "rl_training" / entry.home / f"{entry.module}.py").read_text())) or ""
+    text = ast.get_docstring(ast.parse((ROOT / "src" / "rl_training" / home / f"{module}.py").read_text())) or ""
     found = re.search(r"\([^()]*\b(19|20)\d\d\b[^()]*\)", " ".join(text.split()))
     return "" if found is None else " " + re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", found.group())
 
@@ -96,6 +105,9 @@ def measured(name: str) -> str:
             key = "last" if "cloning_last" in result["seeds"][0] else "best"
             text = shown(statistics.median(row[key] for row in result["seeds"]), result)
             text += " successful" if result.get("measure") == "success" else ""
+        elif runs := million()["runs"].get(f"{name}/{env_id}"):
+            mean = statistics.fmean(final(run) for run in runs)
+            text = f"{mean:,.0f} ([a million steps](results.md#a-million-steps-of-mujoco))"
         parts.append(f"{env_id}: {text}")
     return "<br>".join(parts)
 
@@ -121,42 +133,31 @@ def speed_table() -> list[str]:
 
 def block() -> str:
     lines = ["![Return of five PPO seeds on CartPole-v1](docs/images/ppo-cartpole.svg)", "",
-             "Each seed's score is the mean return of 50 fresh episodes (`make learn`):", "", *learning_table()]  # fmt: skip
+             "Each seed's score is the mean return of 50 fresh episodes (`make learn`). Every algorithm, and a million steps of",
+             "MuJoCo beside published figures, are in [docs/results.md](docs/results.md).",
+             "", *learning_table(stored(README_TASKS))]  # fmt: skip
     if speed := speed_table():
         lines += ["", "Speed beside Stable-Baselines3 at the same hyperparameters (`make bench`; what bounds each is in",
                   "[benchmarks/README.md](benchmarks/README.md)):", "", *speed]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
-def picture(seeds: list[dict[str, Any]]) -> str:
-    """Evaluation return over env steps, a line per seed."""
-    width, height, left, bottom, top = 640, 300, 56, 44, 16
-    last = max(point[0] for row in seeds for point in row["curve"])
-
-    def at(step: float, value: float) -> str:
-        return f"{left + (width - left - 30) * step / last:.1f},{height - bottom - (height - bottom - top) * value / 500:.1f}"
-
-    colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
-    lines = [f'<line x1="{left}" x2="{width - 30}" y1="{y}" y2="{y}" stroke="#bbb" stroke-width="1"/>'
-             f'<text x="{left - 8}" y="{float(y) + 4}" text-anchor="end">{value}</text>'
-             for value in (0, 100, 200, 300, 400, 500) for y in [at(0, value).split(",")[1]]]  # fmt: skip
-    for step in range(0, last + 1, 20_000):
-        x = at(step, 0).split(",")[0]
-        lines.append(f'<text x="{x}" y="{height - bottom + 18}" text-anchor="middle">{step // 1000}k</text>')
-    for colour, row in zip(colours, seeds):
-        points = " ".join(at(*point) for point in row["curve"])
-        lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-    lines.append(f'<text x="{width / 2}" y="{height - 6}" text-anchor="middle">env steps (evaluation return, five seeds)</text>')
-    style = "font-family:sans-serif;font-size:12px;fill:#555"
-    body = "\n".join(lines)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" style="{style}">\n' \
-           f'<rect width="{width}" height="{height}" fill="#fff"/>\n{body}\n</svg>\n'  # fmt: skip
+def pictures() -> dict[Path, str]:
+    """The learning curves that pages show."""
+    ppo = stored(("ppo/CartPole-v1",))[0]["seeds"]
+    runs = {task: [run["curve"] for run in seeds] for task, seeds in million()["runs"].items()}
+    note = "evaluation return over env steps, one line per seed"
+    return {
+        IMAGES / "ppo-cartpole.svg": picture({"ppo/CartPole-v1": [row["curve"] for row in ppo]}, 1, note),
+        IMAGES / "million-steps.svg": picture(runs, 3, note),
+    }
 
 
 def main() -> int:
-    drawn = picture(json.loads((RESULTS / "ppo__CartPole-v1.json").read_text())["seeds"])
-    results = {page: filled(page, "results", text) for page, text in ((OVERVIEW, overview()), (ROOT / "README.md", block()))}
-    wanted = {PICTURE: drawn} | results | dict(pages())
+    texts = {OVERVIEW: overview(), ROOT / "README.md": block(), RESULTS_PAGE: "\n".join(learning_table(stored()))}
+    results = {page: filled(page, "results", text) for page, text in texts.items()}
+    results[RESULTS_PAGE] = filled(RESULTS_PAGE, "million", million_table(), results[RESULTS_PAGE])
+    wanted = pictures() | results | dict(pages())
     if "--check" in sys.argv:
         stale = [str(path.relative_to(ROOT)) for path, text in wanted.items() if not path.exists() or path.read_text() != text]
         print("\n".join(f"{name} is not what is stored" for name in stale))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms import (
         A2C,
         C51,
+        DDPG,
         DQN,
         IQN,
         PPO,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         TQC,
         TRPO,
         CrossQ,
+        DiscreteSAC,
         DroQ,
         Rainbow,
     )
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "A2C", "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "Callback", "CrossQ",
-    "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "A2C", "C51", "DDPG", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "Callback",
+    "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

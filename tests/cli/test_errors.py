@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from in_process import TINY, Outcome, Run
 
-from rl_training.algorithms import REGISTRY
+from rl_training.algorithms import REGISTRY, find
 from rl_training.cli.app import main
 
 BAD_YAML = """\
@@ -43,10 +43,14 @@ class NanEnv(gym.Env):
 """
 
 
-
 def online(actions: str) -> str:
     """The algorithms that learn such actions without stored data, as an error lists them."""
     return ", ".join(name for name, entry in REGISTRY.items() if actions in entry.actions and not entry.needs_data)
+
+
+def having(setting: str) -> str:
+    """The algorithms with a setting, as an error lists them."""
+    return ", ".join(name for name in REGISTRY if hasattr(find(name).config_class, setting))
 
 
 MISTAKES: dict[str, tuple[str, str]] = {
@@ -78,7 +82,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "setting of another algorithm": (
         "train ppo CartPole-v1 --tau 0.1",
-        "'--tau' belongs to sac, td3, td3_bc; ppo has no such setting\n",
+        f"'--tau' belongs to {having('tau')}; ppo has no such setting\n",
     ),
     "setting without a value": ("train ppo CartPole-v1 --seed", "--seed needs a value\n"),
     "wrong keys and values in a file": (
@@ -118,6 +122,11 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "train td3_bc Pendulum-v1",
         "td3_bc is to learn from stored data, but no dataset is named.\n"
         "Name it with --dataset PATH, and say how long to learn from it with --offline-updates N\n",
+    ),
+    "an on-policy algorithm with data": (
+        "train trpo CartPole-v1 --dataset data",
+        "trpo learns from its own fresh rollouts; it cannot use a dataset.\n"
+        f"These can: {having('buffer_size')}.\nDrop dataset\n",
     ),
     "minibatches that do not divide": (
         "train ppo CartPole-v1 --num-envs 8 --num-steps 32 --minibatches 7",

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tiny import NAMES, Maker
 
+from rl_training.algorithms import find
 from rl_training.experiment import prepare
 from rl_training.experiment.envs import training_envs
 from rl_training.runtime.acting import Actor
@@ -23,8 +24,9 @@ CHOSEN = [pytest.param(name, marks=[] if name == "dqn" else pytest.mark.slow) fo
 
 def after_updates(make: Maker, name: str, mode: str) -> dict[str, torch.Tensor]:
     """The learner's tensors after 5 updates on random experience."""
-    # With the target copied at every update there is one graph to compile instead of two.
-    agent: Any = make.standard(name, steps=400, **({"target_update_interval": 1} if name == "dqn" else {}))
+    # With the target moved at every update there is one graph to compile instead of two, and the target is compared too.
+    moves = {"target_update_interval": 1} if hasattr(find(name).config_class, "target_update_interval") else {}
+    agent: Any = make.standard(name, steps=400, **moves)
     learner = Learner(agent.parts.algorithm, mode=mode)
     buffer, _ = prepare.buffer(agent)
     new = UPDATES

@@ -28,6 +28,8 @@ ALLOWED = {
     r"records\.logger\.(_purge|_board.*)": "where TensorBoard events begin in this process",
     VECTOR + r"(_?rewards?|_?observations|_env_obs|_actions|_arguments\[[03]\])(<type>|\[.*)?": "the last step: the next one "
     "writes it anew, and acting reads collector.obs",
+    VECTOR + r"(_terminated|_truncated|_arguments\[[45]\])": "how the last step ended, in native envs: the next one writes it "
+    "before anything reads it",
     VECTOR + r"(single_)?(action|observation)_space\b.*": "nobody draws from the vector's spaces; the envs' own are saved",
     VECTOR + r"_clock\b.*": "tells in an error message where the episode was; nothing else reads it",
     VECTOR + r"envs\[\d+\]\._last_obs(\[.*)?": "read by the replay capture only, which replays it",
@@ -80,6 +82,7 @@ EXTRAS: list[tuple[str, dict[str, Any]]] = [
     ("dqn", {"env_backend": "sync", "num_envs": 2}),
     ("sac", {"env_backend": "sync", "normalize_obs": True, "buffer_size": 100}),
     ("td3", {"env_backend": "async", "num_envs": 2}),
+    ("sac", {"noise_correlation": 0.9, "num_envs": 2}),
 ]
 
 

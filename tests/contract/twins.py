@@ -37,6 +37,12 @@ class Twin:
 TWINS = [
     Twin("ppo", "takes the larger surrogate", "objectives.policy_gradient",
          ".minimum(ratio.clamp", ".maximum(ratio.clamp", "objectives/test_policy_gradient.py"),
+    Twin("a2c", "lets advantages teach the critic", "algorithms.a2c",
+         'batch["advantage"] * log_prob', '(batch["return"] - self.critic(batch["obs"])) * log_prob', "algorithms/test_a2c.py"),
+    Twin("trpo", "forgets the damping", "algorithms.trust_region",
+         "hessian(v)[0] + self.damping * v", "hessian(v)[0]", "algorithms/test_trpo.py"),
+    Twin("trpo", "takes steps beyond its bound", "objectives.trust_region",
+         " & (distance <= bound)", "", "algorithms/test_trpo.py"),
     Twin("dqn", "chooses and values by swapped networks", "algorithms.dqn",
          "if self.config.double else outputs", "if not self.config.double else outputs", "algorithms/test_value_family.py"),
     Twin("c51", "loses the mass that falls on an atom", "objectives.categorical",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rl_training.algorithms.a2c import A2C
     from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.crossq import CrossQ
+    from rl_training.algorithms.ddpg import DDPG
+    from rl_training.algorithms.discrete_sac import DiscreteSAC
     from rl_training.algorithms.dqn import DQN
     from rl_training.algorithms.droq import DroQ
     from rl_training.algorithms.iqn import IQN
@@ -61,6 +63,8 @@ REGISTRY: dict[str, Entry] = {
     "tqc": Entry("tqc", "TQC", "SAC with truncated quantile critics", ("continuous",)),
     "crossq": Entry("crossq", "CrossQ", "SAC with batch renormalization and no target networks", ("continuous",)),
     "rlpd": Entry("rlpd", "RLPD", "REDQ with prior data in every batch", ("continuous",), mixes_data=True),
+    "discrete_sac": Entry("discrete_sac", "DiscreteSAC", "SAC with exact expectations over discrete actions", ("discrete",)),
+    "ddpg": Entry("ddpg", "DDPG", "Deep deterministic policy gradient", ("continuous",)),
     "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
     "ars": Entry("ars", "ARS", "Augmented random search, without gradients", _ALL, home="contrib"),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
@@ -90,6 +94,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "C51", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "CrossQ",
-    "DroQ", "Entry", "Rainbow", "find", "names",
+    "A2C", "C51", "DDPG", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
+    "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip

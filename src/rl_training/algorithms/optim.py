@@ -111,8 +111,13 @@ class Optim(FlatParameters):
         # The fused kernel cannot be traced; written out, the compiler fuses it with what is around it.
         self.exp_avg.lerp_(grad, 1 - beta1)
         self.exp_avg_sq.lerp_(grad.square(), 1 - beta2)
-        deviation = (self.exp_avg_sq / (1 - beta2**self.steps)).sqrt() + self.eps
-        self.flat.sub_(self.lr / (1 - beta1**self.steps) * self.exp_avg / deviation)
+        scale, correction = _settled(self.lr / (1 - beta1**self.steps)), _settled((1 - beta2**self.steps).rsqrt())
+        self.flat.sub_(scale * self.exp_avg / (self.exp_avg_sq.sqrt() * correction + self.eps))
+
+
+def _settled(scalar: Tensor) -> Tensor:
+    """A scalar that the compiler works out once: left to itself it would repeat the powers in it for every few parameters."""
+    return scalar.as_strided((), ())
 
 
 class Target(nn.Module):

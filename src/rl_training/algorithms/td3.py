@@ -87,10 +87,14 @@ class TD3(Agent):
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
+        return continuous_parts(config, obs, action, cls.rule(config, obs, action))
+
+    @classmethod
+    def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Algorithm:
+        """The learning rule with its networks."""
         c: TD3Config = config.algorithm
         policy = DeterministicPolicy(obs, action, config.model, c.exploration_noise)
-        critic = EnsembleCritic(obs, action, config.model, members=2)
-        return continuous_parts(config, obs, action, TD3Algorithm(c, policy, critic, cls.cloning(config)))
+        return TD3Algorithm(c, policy, EnsembleCritic(obs, action, config.model, members=2), cls.cloning(config))
 
     @classmethod
     def cloning(cls, config: TrainConfig) -> BehaviorCloning | None:

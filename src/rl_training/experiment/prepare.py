@@ -9,7 +9,8 @@ import gymnasium as gym
 import torch
 
 from rl_training._atomic import size_text
-from rl_training.algorithms import REGISTRY
+from rl_training.algorithms import REGISTRY, find
+from rl_training.algorithms.replay import ReplayConfig
 from rl_training.config import TrainConfig
 from rl_training.data.batch import Buffer
 from rl_training.data.dataset import load_dataset
@@ -55,7 +56,7 @@ def resolve(agent: Agent) -> tuple[TrainConfig, list[str]]:
 def check_phases(config: TrainConfig, buffer: Buffer) -> None:
     """Refuse a run that would learn from nothing, or from data that its algorithm cannot use."""
     if config.dataset is not None and not isinstance(buffer, ReplayBuffer):
-        users = ", ".join(name for name in REGISTRY if name != config.algo)
+        users = ", ".join(name for name in REGISTRY if issubclass(find(name).config_class, ReplayConfig))
         raise ConfigError(
             f"{config.algo} learns from its own fresh rollouts; it cannot use a dataset.", f"These can: {users}.", "Drop dataset"
         )

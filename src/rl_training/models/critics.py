@@ -52,3 +52,22 @@ class EnsembleCritic(nn.Module):
     def first(self, obs: Any, action: Tensor) -> Tensor:
         """Q(s, a) of the first critic alone, (B,): half the work where only that one is wanted."""
         return self.of(obs, action, slice(1))[0]
+
+
+class DiscreteCritic(nn.Module):
+    """Q(s, .) of `members` independent critics, each with an encoder of its own: (B, ...) -> (members, B, A)."""
+
+    def __init__(self, obs: ObsSpec, action: ActionSpec, model: ModelConfig, members: int) -> None:
+        super().__init__()
+        encoders, (features, *_) = zip(*(make_encoder(obs, model) for _ in range(members)))
+        self.encoders = nn.ModuleList(encoders)
+        linear, norm = partial(EnsembleLinear, members), partial(EnsembleLayerNorm, members)
+        self.body = mlp(features, action.n, model, linear=linear, norm=norm)
+
+    def forward(self, obs: Any) -> Tensor:
+        return self.body(torch.stack([encoder(obs) for encoder in self.encoders]))
+
+    def of_action(self, obs: Any, action: Tensor) -> Tensor:
+        """Q(s, a) of one action per row, (members, B)."""
+        q = self(obs)
+        return q.gather(-1, action.expand(q.shape[:-1]).unsqueeze(-1)).squeeze(-1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, cast
 
 import torch
+import torch._functorch.config
 from torch import Tensor
 from torch._inductor.compile_fx import compile_fx
 from torch.func import functional_call
@@ -13,6 +14,7 @@ from torch.func import functional_call
 from rl_training.algorithms.base import Algorithm
 from rl_training.data.batch import Batch
 from rl_training.runtime.batches import layout, leaves
+from rl_training.runtime.products import decompositions
 
 
 class Compiled:
@@ -52,10 +54,14 @@ class _Program:
         on_cpu = next(algorithm.parameters()).device.type == "cpu"
         # fallback_random: torch's own generators. cpp_wrapper: the calls between kernels are compiled too.
         self.options = {"fallback_random": True, "cpp_wrapper": on_cpu}
+        self.decompositions = decompositions() if on_cpu else None
         self.results: tuple[Any, ...] = ()
 
     def _compile(self, graph: torch.fx.GraphModule, examples: list[Tensor]) -> Callable[..., Any]:
-        self.function = cast(Callable[..., Any], compile_fx(graph, examples, config_patches=self.options))
+        # The cache of this one stage would not see that the forms of products have changed; the cache of kernels does.
+        with torch._functorch.config.patch(enable_autograd_cache=False):
+            compiled = compile_fx(graph, examples, config_patches=self.options, decompositions=self.decompositions)
+        self.function = cast(Callable[..., Any], compiled)
 
         def first_call(*arguments: Any) -> tuple[Any, ...]:
             self.arguments, self.results = list(arguments), tuple(self.function(*arguments))

@@ -1,8 +1,8 @@
-"""What the tests of SAC and its relatives share."""
+"""What the tests of SAC and its relatives, and those of TD3, share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +28,13 @@ def batch(rows: int = 16, seed: int = 0) -> dict[str, torch.Tensor]:
     discount[-1] = 0.0
     return {"obs": normal(rows, 3), "next_obs": normal(rows, 3), "action": normal(rows, 1).tanh(), "reward": normal(rows),
             "discount": discount, "weight": torch.ones(rows)}  # fmt: skip
+
+
+def changed_parts(rule: Any, update: Callable[[], Any]) -> set[str]:
+    """The parts of a rule (critic, policy, ...) whose parameters an update changes."""
+    before = {name: p.detach().clone() for name, p in rule.named_parameters()}
+    update()
+    return {name.split(".")[0] for name, p in rule.named_parameters() if not torch.equal(p, before[name])}
 
 
 def constant_outputs(critic: Any, values: list[Any]) -> None:

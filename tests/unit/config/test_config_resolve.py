@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -199,12 +200,12 @@ def test_the_first_mistake_is_the_headline() -> None:
 def test_every_mistake_of_a_command_is_reported_at_once() -> None:
     flags = ["--learning-rat", "3", "--tau=.1", "--gamma", "2", "--hidden", "1,x", "--model", "3", "--seed"]
     file = _file("sede: 1\n")
+    fields = ", ".join(f"--model.{field.name.replace('_', '-')}" for field in dataclasses.fields(ModelConfig))
     assert _message(from_command_line, "ppo", "x", flags, file).splitlines() == [
         "my.yaml:1:1 unknown key 'sede'. Did you mean seed?",
         "unknown setting '--learning-rat' for ppo. Did you mean --learning-rate?",
         "'--tau' belongs to sac, td3; ppo has no such setting",
-        "'--model' is a section. Set one of --model.hidden, --model.activation, --model.init, --model.layer-norm, "
-        "--model.dueling, --model.normalize-obs, --model.normalize-reward, --model.log-std-init, --model.encoder.",
+        f"'--model' is a section. Set one of {fields}.",
         "--seed needs a value",
         "--gamma = 2 is outside 0..1",
         '--hidden[1] = "x" is text; expected a whole number',

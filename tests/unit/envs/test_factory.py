@@ -62,7 +62,7 @@ def test_a_wrong_name_says_the_right_one(env_id: str, lines: list[str]) -> None:
     [
         ("ALE/Pong-v5", "ale_py", 'pip install "rl-training[atari]"'),
         ("MiniGrid-Empty-5x5-v0", "minigrid", "pip install minigrid"),
-        ("FetchReach-v4", "gymnasium_robotics", "pip install gymnasium-robotics"),
+        ("FetchReach-v4", "gymnasium_robotics", 'pip install "rl-training[robotics]"'),
     ],
 )
 def test_a_missing_package_is_named_with_the_command(

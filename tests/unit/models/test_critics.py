@@ -7,14 +7,14 @@ import torch
 from torch import nn
 
 from rl_training.config import ModelConfig
-from rl_training.models.critics import EnsembleCritic, ValueNet
+from rl_training.models.critics import DiscreteCritic, EnsembleCritic, ValueNet
 from rl_training.models.ensemble import EnsembleLinear
 from rl_training.models.mlp import initialize, mlp
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
 
 MODEL = ModelConfig(hidden=(8, 6), activation="relu")
 OBS = ObsSpec((Leaf("", (3,), "float32"),))
-BOX = ActionSpec("continuous", dim=2)
+BOX, DISCRETE = ActionSpec("continuous", dim=2), ActionSpec("discrete", (3,))
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,7 @@ def test_shapes() -> None:
     obs, action = torch.randn(5, 3), torch.randn(5, 2)
     assert ValueNet(OBS, MODEL)(obs).shape == (5,), "a column would broadcast against returns to a matrix"
     assert EnsembleCritic(OBS, BOX, MODEL, members=4)(obs, action).shape == (4, 5)
+    assert DiscreteCritic(OBS, DISCRETE, MODEL, members=4)(obs).shape == (4, 5, 3)
 
 
 def test_every_part_of_a_dict_observation_counts() -> None:
@@ -49,6 +50,27 @@ def test_an_ensemble_computes_what_its_members_would_alone() -> None:
             x = x @ layer.weight[i] + layer.bias[i] if isinstance(layer, EnsembleLinear) else layer(x)
         torch.testing.assert_close(got[i], x.squeeze(-1))
     assert not torch.allclose(got[0], got[1]), "members start different"
+
+
+def test_discrete_critics_give_each_row_the_value_of_its_action() -> None:
+    critic = DiscreteCritic(OBS, DISCRETE, MODEL, members=2)
+    obs, action = torch.randn(7, 3), torch.tensor([0, 2, 1, 1, 0, 2, 2])
+    every, got = critic(obs), critic.of_action(obs, action)
+    assert [[every[i, b, a].item() for b, a in enumerate(action)] for i in range(2)] == got.tolist()
+    assert not torch.allclose(every[0], every[1]), "members start different"
+
+
+def test_discrete_critics_share_nothing() -> None:
+    image = ObsSpec((Leaf("", (36, 36, 1), "uint8"),))
+    critic = DiscreteCritic(image, DISCRETE, MODEL, members=2)
+    value = critic(torch.randint(0, 255, (2, 36, 36, 1), dtype=torch.uint8))
+    gradients = dict(zip(dict(critic.named_parameters()), torch.autograd.grad(value[0].sum(), list(critic.parameters()))))
+    assert {name.split(".")[1] for name in gradients if name.startswith("encoders")} == {"0", "1"}
+    for name, gradient in gradients.items():
+        if name.startswith("encoders"):
+            assert bool(gradient.abs().sum() > 0) == name.startswith("encoders.0"), name
+        else:
+            assert gradient[0].abs().sum() > 0 and gradient[1].abs().sum() == 0, name
 
 
 def test_a_member_has_no_influence_on_another() -> None:

@@ -10,11 +10,9 @@ from torch import Tensor, nn
 
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
 from rl_training.algorithms.sac import SACAlgorithm, SACConfig
-from rl_training.algorithms.td3 import TD3Algorithm, TD3Config
-from rl_training.algorithms.terms import BehaviorCloning
 from rl_training.config import ModelConfig
 from rl_training.models.critics import EnsembleCritic
-from rl_training.models.policies import DeterministicPolicy, EpsilonGreedyPolicy, SquashedGaussianPolicy
+from rl_training.models.policies import EpsilonGreedyPolicy, SquashedGaussianPolicy
 from rl_training.models.q_nets import q_net
 from rl_training.objectives.td import huber, td_target
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
@@ -221,96 +219,3 @@ def test_without_values_the_actor_finds_the_tanh_gaussian_of_greatest_entropy() 
     mean, std, entropy = torch.tensor(trace).mean(0).tolist()
     assert (mean, std, entropy) == pytest.approx((0.0, 0.8744, 0.68364), abs=0.02)
     assert entropy == pytest.approx(0.68364, abs=0.003), f"mean {mean}, std {std}"
-
-
-# ---- TD3 and TD3+BC ----
-
-
-class Recorder(nn.Module):
-    """Remembers the actions it is asked about, and values them all at zero."""
-
-    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
-        self.action = action
-        return torch.zeros(2, len(action))
-
-
-def td3(cloning: BehaviorCloning | None = None, **settings: Any) -> TD3Algorithm:
-    policy = DeterministicPolicy(OBS, ACTION, MODEL, noise=0.1)
-    return TD3Algorithm(TD3Config(**settings), policy, EnsembleCritic(OBS, ACTION, MODEL, members=2), cloning)
-
-
-@pytest.mark.parametrize(("discount", "target"), [(0.99, 3.97), (0.0, 1.0)])
-def test_the_target_of_td3_takes_the_lesser_critic(discount: float, target: float) -> None:
-    rule = td3()
-    constant(rule.critic, [0.0, 0.0])
-    constant(rule.critic_target.net, [3.0, 5.0])
-    _, out = rule.critic_loss(batch(reward=1.0, discount=discount))
-    assert out["td"].tolist() == pytest.approx([target] * 4)
-
-
-def test_target_noise_is_clipped_before_and_after_it_is_added() -> None:
-    rule = td3(target_noise=10.0, target_noise_clip=0.5)
-    recorder = Recorder()
-    rule.critic_target = recorder  # type: ignore[assignment]
-    constant(rule.actor_target.net, [0.0])
-    rule.critic_loss(batch(rows=500))
-    assert recorder.action.abs().max().item() == 0.5
-    constant(rule.actor_target.net, [10.0])
-    rule.critic_loss(batch(rows=500))
-    assert recorder.action.max().item() == 1.0 and recorder.action.min().item() == pytest.approx(0.5)
-    rule.config = TD3Config(target_noise=0.2)
-    constant(rule.actor_target.net, [0.0])
-    rule.critic_loss(batch(rows=5_000))
-    inside = recorder.action[recorder.action.abs() < 0.5]
-    assert inside.std().item() == pytest.approx(0.2 * 0.955, rel=0.06), "noise of deviation 0.2, without its clipped tails"
-
-
-def test_the_actor_of_td3_follows_the_first_critic() -> None:
-    rule = td3()
-    constant(rule.critic, [3.0, -2.0])
-    loss, _ = rule.actor_loss(batch())
-    assert loss.item() == pytest.approx(-3.0)
-
-
-def test_with_delay_two_the_first_update_leaves_actor_and_all_targets_alone() -> None:
-    rule = td3(policy_delay=2, learning_rate=1e-2)
-    parts = {"critic": rule.critic, "actor": rule.policy, "critic target": rule.critic_target, "actor target": rule.actor_target}
-    moved = []
-    for update in range(4):
-        old = {name: parameters(part) for name, part in parts.items()}
-        rule.update(batch(), **rule.schedule(update))
-        moved.append({name for name, part in parts.items() if not torch.equal(old[name], parameters(part))})
-    assert moved == [{"critic"}, set(parts), {"critic"}, set(parts)]
-
-
-@pytest.mark.parametrize(
-    ("action", "data", "loss"),
-    [
-        ([[0.5], [0.0]], [[0.0], [1.0]], -0.208333),
-        ([[0.5, 0.0], [0.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]], -0.270833),  # +.291667 if dimensions were summed
-    ],
-)
-def test_the_actor_objective_of_td3_bc(action: list[list[float]], data: list[list[float]], loss: float) -> None:
-    q = torch.tensor([-2.0, 4.0], requires_grad=True)
-    value = BehaviorCloning(2.5)(q, torch.tensor(action), torch.tensor(data))
-    assert value.item() == pytest.approx(loss, abs=1e-6)
-    (gradient,) = torch.autograd.grad(value, q)
-    assert gradient.tolist() == pytest.approx([-0.833333 / 2] * 2, abs=1e-6), "lambda is a constant to the gradient"
-
-
-def test_td3_bc_clones_the_action_of_the_batch() -> None:
-    rule = td3(BehaviorCloning(0.0), learning_rate=1e-2)
-    data = batch(rows=64, action=torch.full((64, 1), 0.7))
-    for _ in range(300):
-        rule.actor_optim.minimize("actor_loss", data)
-    with torch.no_grad():
-        got = rule.policy.net(data["obs"])
-    assert (got - 0.7).abs().max().item() < 0.05, got.flatten().tolist()
-
-
-def test_priorities_do_not_cancel_between_critics() -> None:
-    rule = td3()
-    constant(rule.critic, [1.0, -1.0])
-    constant(rule.critic_target.net, [0.0, 0.0])
-    _, out = rule.critic_loss(batch(reward=0.0, discount=0.99))
-    assert out["td"].tolist() == pytest.approx([1.0] * 4), "errors of +1 and -1 are errors"
