@@ -23,6 +23,8 @@ SMALL: dict[str, Any] = {
     "num_steps": 16, "minibatches": 2, "epochs": 4, "batch_size": 32, "buffer_size": 2000, "learning_starts": 64,
     "train_freq": 2, "gradient_steps": 1, "policy_delay": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
 }  # fmt: skip
+# Of algorithms that make one update of each rollout: short ones, for as many updates as others.
+SMALL_OWN: dict[str, dict[str, Any]] = {"ars": {"num_envs": 4}, "a2c": {"num_envs": 4, "num_steps": 4}}
 # How an algorithm learns the tiny task, where not with these: A2C's steps are short for long, as its mean square starts at 1.
 LEARNS: dict[str, Any] = {"learning_rate": 3e-3, "gamma": 0.5, "steps": 1500}
 LEARNS_OWN: dict[str, dict[str, Any]] = {
@@ -36,8 +38,7 @@ def small_settings(name: str, **changes: Any) -> dict[str, Any]:
     fields = {field.name for field in dataclasses.fields(find(name).config_class)}
     if changes.get("noisy", find(name).defaults.get("model.noisy")):
         fields.discard("exploration_fraction")  # of a randomness that noisy networks do without
-    few = {"num_envs": 4} if name == "ars" else {}
-    return TINY | {key: value for key, value in SMALL.items() if key in fields} | few | changes
+    return TINY | {key: value for key, value in SMALL.items() if key in fields} | SMALL_OWN.get(name, {}) | changes
 
 
 def length(name: str, steps: int) -> dict[str, int]:
