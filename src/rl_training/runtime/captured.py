@@ -23,7 +23,7 @@ class Captured:
         self.graphs: dict[Hashable, _Recording] = {}
 
     def __call__(self, batch: Batch | Draw, **static: Hashable) -> Batch:
-        key = (tuple(sorted(static.items())), id(batch) if callable(batch) else layout(batch))
+        key = (tuple(sorted(static.items())), id(batch) if callable(batch) else layout(leaves(batch)))
         if key not in self.warm:
             self.warm.add(key)
             return self._warm_up(batch, static)

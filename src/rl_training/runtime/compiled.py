@@ -29,10 +29,11 @@ class Compiled:
         self.programs: dict[Hashable, _Program] = {}
 
     def __call__(self, batch: Batch, **static: Hashable) -> Batch:
-        key = (tuple(static.items()), layout(batch))
+        tensors = leaves(batch)
+        key = (tuple(static.items()), layout(tensors))
         with torch.no_grad():
             if key in self.programs:
-                return self.programs[key](batch)
+                return self.programs[key](tensors)
             program = self.programs[key] = _Program(self.algorithm, static)
             return program.trace(batch)
 
@@ -83,8 +84,7 @@ class _Program:
             self.arguments[i] = None  # the program keeps what lasts, not its first batch
         return out
 
-    def __call__(self, batch: Batch) -> Batch:
-        given = leaves(batch)
+    def __call__(self, given: list[Tensor]) -> Batch:
         for i, place in self.slots:
             self.arguments[i] = given[place]
         results = self.function(*self.arguments)
