@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.optim import FlatParameters, Target
+from rl_training.algorithms.flat import FlatParameters
+from rl_training.algorithms.optim import Target
 from rl_training.models.policies import Policy
 
 Batch = dict[str, Any]

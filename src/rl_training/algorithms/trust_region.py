@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rl_training.algorithms.optim import FlatParameters
+from rl_training.algorithms.flat import FlatParameters
 from rl_training.objectives.trust_region import line_search, natural_step
 
 if TYPE_CHECKING:
