@@ -125,9 +125,9 @@ def test_config_origins_of_a_run_from_python_are_compared(cli: Run, tiny_run: Pa
 
 
 def test_config_of_a_file(cli: Run, tmp_path: Path) -> None:
-    (tmp_path / "my.yaml").write_text("algo: dqn\nenv_id: MountainCar-v0\nseed: 5\n")
+    (tmp_path / "my.yaml").write_text("algo: dqn\nenv_id: FrozenLake-v1\nseed: 5\n")
     valid = cli("config", "validate", "my.yaml")
-    assert valid.out == "my.yaml is valid: dqn on MountainCar-v0, 100,000 steps, seed 5\n", valid
+    assert valid.out == "my.yaml is valid: dqn on FrozenLake-v1, 100,000 steps, seed 5\n", valid
     origins = cli("config", "show", "my.yaml", "--origin").out.splitlines()
     assert [line.split()[1:] for line in origins if line.startswith("seed ")] == [["5", "my.yaml:3:1"]], origins
 

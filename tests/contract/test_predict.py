@@ -54,10 +54,11 @@ def test_actions_are_the_environments_own(agent: Any) -> None:
 
 
 def test_exploring_actions_vary(agent: Any) -> None:
-    obs = np.repeat(observations(agent, 1), 200, axis=0)
+    obs = np.repeat(observations(agent, 1), 10, axis=0)
     # Equal up to rounding: on some processors a matrix product computes the last rows of a batch in another order.
     assert np.ptp(agent.predict(obs, deterministic=True), axis=0).max() <= 1e-5
-    assert np.ptp(agent.predict(obs, deterministic=False), axis=0).max() > 1e-3
+    # Over rows and over calls: what explores by its weights has one sample of them for all rows of a call.
+    assert np.ptp(np.concatenate([agent.predict(obs, deterministic=False) for _ in range(20)]), axis=0).max() > 1e-3
 
 
 def test_saved_and_loaded_it_predicts_the_same(agent: Any, make: Maker) -> None:

@@ -27,8 +27,8 @@ BASE: dict[str, Any] = {
     "atoms": 11, "quantiles": 8, "samples": 8, "target_samples": 8, "choice_samples": 8,
 }  # fmt: skip
 ELSEWHERE = {option.setting for option in OPTIONS.values()}  # test_combinations tries these, on tasks that they are for
-# A bound so wide, on rollouts so short, that some step is refused at first.
-BASE_OWN: dict[str, dict[str, Any]] = {"trpo": {"target_kl": 2.0, "num_steps": 2}}
+# TRPO: a bound so wide, on rollouts so short, that some step is refused at first. ARS: rollouts that hold whole episodes.
+BASE_OWN: dict[str, dict[str, Any]] = {"trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20}}
 
 
 def another(name: str, spec: Spec, value: Any) -> Any:

@@ -92,7 +92,7 @@ MUTANTS: dict[str, tuple[str, Callable[[], None]]] = {
     "first moments": ("ppo", lambda: _forget_tensors("exp_avg")),
     "second moments": ("sac", lambda: _forget_tensors("critic_optim.exp_avg_sq")),
     "optimizer steps": ("sac", lambda: _forget_tensors("alpha_optim.steps")),
-    "target network": ("dqn", lambda: _forget_tensors("target.net.value.0.weight")),
+    "target network": ("dqn", lambda: _forget_tensors("target.net.3.value.0.weight")),
     "update count": ("dqn", lambda: _forget("rl_training.runtime.learner", "Learner", "updates")),
     "metric sums": ("dqn", lambda: _forget("rl_training.runtime.learner", "Learner", "_sums")),
     "largest priority": ("dqn", lambda: _forget("rl_training.data.priority", "PriorityTree", "largest")),
