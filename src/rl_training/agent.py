@@ -200,7 +200,8 @@ class Agent:
             if getattr(self.config.model, name) != getattr(ModelConfig(), name):
                 raise ConfigError(f"{self.name} makes no use of model.{name}.", fix=f"Leave out {name}")
         if self.config.model.noisy_sigma != ModelConfig().noisy_sigma and not self.config.model.noisy:
-            raise ConfigError("model.noisy_sigma is the noise of model.noisy, which is off.", fix="Add --model.noisy true")
+            sigma = self.config.model.noisy_sigma
+            raise ConfigError(f"model.noisy_sigma = {sigma} has no effect while noisy is off.", fix="Add --model.noisy true")
 
     @staticmethod
     def check_minibatches(num_steps: int, num_envs: int, minibatches: int) -> None:

@@ -19,7 +19,7 @@ STEPS = 160
 # Values that matter within so few steps, where half or twice the usual one does not.
 TRIED: dict[str, Any] = {
     "buffer_size": 70, "hidden": (8, 8), "critic_hidden": (8, 8), "encoder": "nature", "max_grad_norm": 1e-3,
-    "target_entropy": 0.3, "target_kl": 1e-6, "top": 1, "cg_steps": 1, "backtrack_steps": 1,
+    "target_entropy": 0.3, "target_kl": 1e-6, "top": 1, "noise": 3.0, "cg_steps": 1, "backtrack_steps": 1,
 }  # fmt: skip
 # Steps large enough and limits narrow or wide enough to be felt, and distributions small enough to be quick.
 BASE: dict[str, Any] = {
@@ -83,6 +83,8 @@ PARTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "priority_beta": ("dqn", {"priority_beta": 0.9}, {"priority": 0.6}),
     "relabel_ratio": ("sac", {"relabel_ratio": 0.2}, {"relabel": "future"}),
     "target_entropy": ("sac", {"target_entropy": 0.3, "learn_alpha": False}, {"learn_alpha": True}),
+    "entropy_fraction": ("discrete_sac", {"entropy_fraction": 0.1, "learn_alpha": False}, {"learn_alpha": True}),
+    "noisy_sigma": ("dqn", {"noisy_sigma": 2.0}, {"noisy": True}),
 }
 
 

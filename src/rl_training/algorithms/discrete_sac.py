@@ -15,6 +15,7 @@ from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
 from rl_training.algorithms.replay import ReplayConfig, replay_buffer
 from rl_training.config import TrainConfig, setting
+from rl_training.errors import ConfigError
 from rl_training.models.critics import DiscreteCritic
 from rl_training.models.policies import CategoricalPolicy
 from rl_training.objectives.td import td_target
@@ -100,6 +101,11 @@ class DiscreteSAC(Agent):
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
         c: DiscreteSACConfig = config.algorithm
+        if c.entropy_fraction != DiscreteSACConfig().entropy_fraction and not c.learn_alpha:
+            raise ConfigError(
+                f"algorithm.entropy_fraction = {c.entropy_fraction} has no effect while algorithm.learn_alpha is false.",
+                fix="Leave out one of them",
+            )
         policy, critic = CategoricalPolicy(obs, action, config.model), DiscreteCritic(obs, action, config.model, members=2)
         sync_every = max(1, round(c.target_update_interval * c.gradient_steps / c.train_freq))
         algorithm = DiscreteSACAlgorithm(c, policy, critic, c.entropy_fraction * math.log(action.n), sync_every)

@@ -110,9 +110,10 @@ def epsilon(config: TrainConfig) -> tuple[float, float]:
     if not config.model.noisy:
         return c.epsilon_start, c.epsilon_final
     for name in ("epsilon_start", "epsilon_final", "exploration_fraction"):
-        if getattr(c, name) != getattr(type(c)(), name):
+        usual = getattr(type(c)(), name)
+        if getattr(c, name) != usual:
             raise ConfigError(
                 f"algorithm.{name} has no meaning with model.noisy: noisy networks explore by themselves.",
-                fix=f"Leave out {name} or noisy",
+                fix=f"Leave out noisy, or set --algorithm.{name.replace('_', '-')} {usual}, its default",
             )
     return 0.0, 0.0

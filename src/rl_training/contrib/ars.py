@@ -59,7 +59,7 @@ class ARSAlgorithm(Algorithm):
 
     @torch.no_grad()
     def update(self, batch: Batch, **static: Any) -> Batch:
-        forwards, backwards = batch["return"].chunk(2)
+        forwards, backwards = batch["episode_return"].chunk(2)
         best = forwards.maximum(backwards).topk(self.top).indices
         used = torch.cat([forwards[best], backwards[best]])
         scale = self.config.learning_rate / (self.top * (used.std(correction=0) + 1e-8))

@@ -18,6 +18,7 @@
 | log_prob    | float32         | (T, N) by prepare   | (B,)       | log-probability of action under the same parameters       |
 | advantage   | float32         |                     | (B,)       | generalized advantage estimate                            |
 | return      | float32         |                     | (B,)       | advantage + value: the value target                       |
+| episode_return | float32      |                     | (N,)       | mean return of each environment's whole episodes          |
 """
 
 from __future__ import annotations

@@ -98,7 +98,11 @@ class RolloutBuffer:
         keys = ("obs", "action", "log_prob", "value", "advantage", "return")
         flat = {k: tree_map(_rows, self.data[k]) for k in keys}
         rows = np.flatnonzero(self.data["valid"]) if "valid" in self.data else np.arange(self.num_steps * self.num_envs)
-        size = max(1, len(rows) // self.minibatches)
+        if not len(rows):
+            return  # autoresets alone
+        if len(rows) < self.minibatches:
+            rows = self.rng.choice(rows, self.minibatches)
+        size = len(rows) // self.minibatches
         self._stop = False
         if self.whole_first:
             yield {k: tree_map(partial(_reordered, rows), v) for k, v in flat.items()}

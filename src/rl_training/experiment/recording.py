@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rl_training.agent import Agent
+from rl_training.agent import TRAINED, Agent
 from rl_training.config import TrainConfig
 from rl_training.data.batch import Chunk
 from rl_training.data.dataset import Dataset
@@ -35,7 +35,9 @@ def _record_one(config: TrainConfig, source: Source, seed: int) -> Chunk:
     envs = training_envs(replace(config, env=replace(config.env, num_envs=1)), None)
     actor = None if source.agent is None else source.agent.actor
     try:
-        chunk = Collector(envs, actor, seed, explore=source.explore).collect(source.steps)
+        collector = Collector(envs, actor, seed, explore=source.explore)
+        collector.steps = TRAINED  # exploration that fades with the steps has faded
+        chunk = collector.collect(source.steps)
     finally:
         envs.close()
     # The next source starts elsewhere: nothing may be learned across the seam.

@@ -72,6 +72,9 @@ def mlp(
 ) -> nn.Sequential:
     """Hidden layers as configured, then a linear output unless `outputs` is None. `output_gain`: of an orthogonal output."""
     widths = model.hidden if hidden is None else hidden
+    if not model.hidden and (model.block == "residual" or model.layer_norm):
+        name = "layer_norm" if model.layer_norm else "block"
+        raise ConfigError(f"model.{name} is about hidden layers, and there are none.", fix=f"Leave out {name}, or give hidden")
     if model.block == "residual":
         layers = _residual(inputs, widths, model, linear, norm)
     else:

@@ -35,6 +35,11 @@ def make_trunk(features: int, model: ModelConfig) -> tuple[nn.Sequential, int]:
     if not model.hidden:
         raise ConfigError("This network's head needs a hidden layer.", fix="Give --model.hidden 64,64")
     shared = model.hidden[:-1]
+    if model.block == "residual" and not shared:
+        raise ConfigError(
+            "model.block = residual makes blocks of all hidden layers but the last, which is the head's; there is only one.",
+            fix=f"Give --model.hidden {model.hidden[0]},{model.hidden[0]} or leave out block",
+        )
     return mlp(features, None, model, hidden=shared), shared[-1] if shared else features
 
 

@@ -38,7 +38,7 @@ class Actor:
         """Act with what has been learned up to now; to be called before acting that follows updates."""
         for mine, theirs in self._copied:
             mine.copy_(theirs, non_blocking=True)
-        if self._copied:
+        if self._copied and self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def act(self, obs: Any, rng: np.random.Generator, step: int = 0, explore: bool = False) -> Array:

@@ -144,6 +144,8 @@ class Collector:
             # What cannot be captured starts new episodes; the broken-off ones count for nothing.
             self.obs = self.envs.reset(derive(self.seed, "resumed envs", self.steps))
             self.returns[:], self.lengths[:] = 0.0, 0
+            if isinstance(self.rng, LastingNormals):
+                self.rng.restart(np.ones(self.envs.num_envs, np.bool_))
 
 
 def _store(target: Any, t: int, value: Any) -> None:

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from rl_training.contrib import ARS
-from rl_training.data.episode_buffer import whole_returns
+from rl_training.data.episode_buffer import EpisodeBuffer, whole_returns
 from rl_training.errors import ConfigError
 from rl_training.models.noisy import PairedLinear, perturbed
 
 
-def rollout(rewards: list[float], ends: list[int]) -> float:
+def rollout(rewards: list[float], ends: list[int], fresh: bool = False) -> float:
     reward = np.array(rewards, np.float32)[:, None]
     done = np.isin(np.arange(len(rewards)), ends)[:, None]
-    return float(whole_returns(reward, done)[0])
+    return float(whole_returns(reward, done, np.array([fresh]))[0])
 
 
 def test_only_whole_episodes_count() -> None:
@@ -27,6 +27,20 @@ def test_only_whole_episodes_count() -> None:
     assert rollout(ones, [2]) == 7.0, "unless there is nothing else"
     assert rollout(ones, []) == 10.0
     assert rollout([1.0, 2.0, 3.0, 4.0], [0, 1, 3]) == (2.0 + 7.0) / 2
+    assert rollout(ones, [2, 5, 9], fresh=True) == pytest.approx(10 / 3)
+    assert rollout(ones, [9], fresh=True) == 10.0, "an episode as long as the rollout is whole"
+
+
+def test_episodes_as_long_as_rollouts_count_from_the_first_one_on() -> None:
+    buffer = EpisodeBuffer(num_steps=4, num_envs=2)
+    reward = np.arange(8, dtype=np.float32).reshape(4, 2)
+    done = np.zeros((4, 2), np.bool_)
+    done[-1, 0] = True
+    for expected in ([12.0, 16.0], [12.0, 16.0]):
+        buffer.add({"reward": reward, "terminated": done, "truncated": np.zeros_like(done)})
+        (batch,) = buffer.batches(8, lambda rollout: rollout)
+        assert batch["episode_return"].tolist() == expected
+    assert buffer.fresh.tolist() == [True, False]
 
 
 def rule(**settings: Any) -> Any:
@@ -44,7 +58,7 @@ def test_a_step_by_hand(top: int | None) -> None:
     ars = rule(learning_rate=0.5, top=top)
     paired = layer(ars)
     weight, bias, d, e = (t.clone() for t in (paired.weight, paired.bias, paired.weight_noise, paired.bias_noise))
-    ars.update({"return": torch.tensor([1.0, 5.0, 2.0, 4.0, 0.0, 2.0])})
+    ars.update({"episode_return": torch.tensor([1.0, 5.0, 2.0, 4.0, 0.0, 2.0])})
     difference, used = (torch.tensor([-3.0, 5.0, 0.0]), [1.0, 5.0, 2.0, 4.0, 0.0, 2.0])
     if top == 1:
         difference, used = torch.tensor([0.0, 5.0, 0.0]), [5.0, 0.0]
@@ -72,7 +86,7 @@ def test_pairs_act_forwards_and_backwards() -> None:
 def test_equal_returns_move_nothing() -> None:
     ars = rule()
     before = layer(ars).weight.clone()
-    ars.update({"return": torch.full((6,), 7.0)})
+    ars.update({"episode_return": torch.full((6,), 7.0)})
     assert torch.equal(layer(ars).weight, before)
 
 

@@ -51,7 +51,7 @@ def test_both_ways_of_acting_agree(name: str, settings: dict[str, Any], in_numpy
     obs = torch.randn((6, size), generator=generator) * 3
     before = actor.outputs(obs.numpy())
     # Parameters and running statistics change in place; the actor must see it.
-    rows = data(size, discrete, generator) | {"return": torch.arange(6.0)}
+    rows = data(size, discrete, generator) | {"episode_return": torch.arange(6.0)}
     if algorithm.policy.normalizer is not None:
         algorithm.policy.normalizer.observe(rows["obs"])
     for _ in range(5):
