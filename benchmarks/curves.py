@@ -42,9 +42,8 @@ def panel(title: str, curves: Sequence[Curve], x0: float, y0: float) -> str:
     for tick in ticks:
         lines.append(f'<line x1="{x(0):.1f}" x2="{x(last):.1f}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" stroke="#bbb"/>')
         lines.append(f'<text x="{x(0) - 6:.1f}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,g}</text>')
-    for part in range(5):
-        step = last * part / 4
-        label = "0" if not step else f"{step / 1e6:g}M" if last >= 1e6 else f"{step / 1e3:g}k"
+    for step in [tick for tick in rounded(0.0, last) if tick <= last]:
+        label = f"{step / 1e6:g}M" if step >= 1e6 else f"{step / 1e3:g}k" if step else "0"
         lines.append(f'<text x="{x(step):.1f}" y="{y0 + HEIGHT - BOTTOM + 18}" text-anchor="middle">{label}</text>')
     for colour, curve in zip(COLOURS, curves):
         points = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in curve)
