@@ -8,7 +8,7 @@ from collections.abc import Sequence
 Curve = Sequence[Sequence[float]]  # (env steps, return)
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
-WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 320, 230, 56, 14, 30, 30
+WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 320, 230, 56, 22, 30, 30
 STYLE = "font-family:sans-serif;font-size:12px;fill:#555"
 
 
