@@ -127,8 +127,9 @@ def speed_table() -> list[str]:
             returns = statistics.median(row["return"] for row in samples)
             label = f"Stable-Baselines3 {samples[0]['sb3']}" if name == "sb3" else name.replace("+", ", ")
             rows.append(f"| {task} | {label} | {speed:,.0f} | {speed / base:.1f} | {start:.1f} | {returns:.0f} |")
-    return [*rows, "", f"Measured {report['date']} by `{report['command']}`; medians of "
-                       f"{len(next(iter(report['tasks'].values()))['sb3'])} alternating runs, one thread each."]  # fmt: skip
+    pairs = len(next(iter(report["tasks"].values()))["sb3"])
+    how = "one run of each" if pairs == 1 else f"medians of {pairs} alternating runs"
+    return [*rows, "", f"Measured {report['date']} by `{report['command']}`; {how}, one thread each."]
 
 
 def block() -> str:
