@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
-from rl_training.algorithms.replay import ReplayConfig, replay_buffer
+from rl_training.algorithms.replay import ReplayConfig, replay_parts, updates_in
 from rl_training.config import TrainConfig, setting
 from rl_training.errors import ConfigError
 from rl_training.models.critics import DiscreteCritic
@@ -107,8 +107,6 @@ class DiscreteSAC(Agent):
                 fix="Leave out one of them",
             )
         policy, critic = CategoricalPolicy(obs, action, config.model), DiscreteCritic(obs, action, config.model, members=2)
-        sync_every = max(1, round(c.target_update_interval * c.gradient_steps / c.train_freq))
+        sync_every = updates_in(c, c.target_update_interval)
         algorithm = DiscreteSACAlgorithm(c, policy, critic, c.entropy_fraction * math.log(action.n), sync_every)
-        collect = max(1, c.train_freq // config.env.num_envs)
-        random_steps = 0 if config.offline_updates else c.learning_starts
-        return Parts(algorithm, replay_buffer(config, obs, action), collect, random_steps)
+        return replay_parts(config, obs, action, algorithm)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rl_training.agent import Agent, Parts
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
-from rl_training.algorithms.replay import ReplayConfig, replay_buffer
+from rl_training.algorithms.replay import ReplayConfig, replay_parts, updates_in
 from rl_training.config import TrainConfig, setting
 from rl_training.errors import ConfigError
 from rl_training.models.policies import EpsilonGreedyPolicy
@@ -94,9 +94,8 @@ class DQN(Agent):
         c: DQNConfig = config.algorithm
         steps = round(c.exploration_fraction * config.total_steps)
         policy = EpsilonGreedyPolicy(obs, *cls.networks(config, obs, action), config.model, epsilon(config), steps)
-        sync_every = max(1, round(c.target_update_interval * c.gradient_steps / c.train_freq))
-        collect = max(1, c.train_freq // config.env.num_envs)
-        return Parts(cls.rule(c, policy, sync_every), replay_buffer(config, obs, action), collect)
+        algorithm = cls.rule(c, policy, updates_in(c, c.target_update_interval))
+        return replay_parts(config, obs, action, algorithm, random_start=False)
 
     @classmethod
     def networks(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> tuple[nn.Module, nn.Module]:

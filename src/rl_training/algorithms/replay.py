@@ -37,11 +37,30 @@ class ContinuousReplayConfig(ReplayConfig):
 
 def continuous_parts(config: TrainConfig, obs: ObsSpec, action: ActionSpec, algorithm: Algorithm) -> Parts:
     """What a recipe for continuous actions makes of its learning rule."""
-    c: ContinuousReplayConfig = config.algorithm
+    return replay_parts(config, obs, action, algorithm, noise_correlation=config.algorithm.noise_correlation)
+
+
+def replay_parts(
+    config: TrainConfig,
+    obs: ObsSpec,
+    action: ActionSpec,
+    algorithm: Algorithm,
+    *,
+    random_start: bool = True,
+    noise_correlation: float = 0.0,
+) -> Parts:
+    """The algorithm with its buffer. With `random_start` it acts at random until it learns, unless stored data has taught it."""
+    c: ReplayConfig = config.algorithm
     return Parts(
         algorithm, replay_buffer(config, obs, action), collect=max(1, c.train_freq // config.env.num_envs),
-        random_steps=0 if config.offline_updates else c.learning_starts, noise_correlation=c.noise_correlation,
+        random_steps=c.learning_starts if random_start and not config.offline_updates else 0,
+        noise_correlation=noise_correlation,
     )  # fmt: skip
+
+
+def updates_in(c: ReplayConfig, env_steps: int) -> int:
+    """How many updates so many env steps earn, at least one."""
+    return max(1, round(env_steps * c.gradient_steps / c.train_freq))
 
 
 def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> ReplayBuffer:
