@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         C51,
         DDPG,
         DQN,
+        IQL,
         IQN,
         PPO,
         QRDQN,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "A2C", "C51", "DDPG", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "Callback",
+    "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "Callback",
     "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
 ]  # fmt: skip
 _HOMES = {

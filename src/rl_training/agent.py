@@ -17,6 +17,8 @@ from rl_training.specs import ActionSpec, ObsSpec, action_spec, obs_spec
 
 if TYPE_CHECKING:
     from rl_training.algorithms.base import Algorithm
+    from rl_training.data.dataset import Dataset
+    from rl_training.data.dataset_buffer import DatasetBuffer
     from rl_training.experiment.callbacks import Callback
     from rl_training.experiment.results import TrainResult
     from rl_training.runtime.evaluator import Evaluation
@@ -33,15 +35,15 @@ TRAINED = 2**32 - 1  # as the step of a finished training: exploration that fade
 
 @dataclass
 class Parts:
-    """What a recipe makes of a config: a learning rule, the buffer that feeds it, and how collecting goes."""
+    """What a recipe makes of a config: a learning rule, what feeds it, and how collecting goes."""
 
     algorithm: Algorithm
-    buffer: Buffer
-    collect: int  # steps per env between learning phases
+    buffer: Buffer | None = None  # of env steps; None learns from stored data alone
+    collect: int = 0  # steps per env between learning phases
+    offline: Callable[[Dataset], DatasetBuffer] | None = None  # batches of a dataset; None has no use for one
     random_steps: int = 0  # env steps of uniformly random actions at the start
     keep_outputs: bool = False  # store the policy's outputs with each step, for losses that need the acting distribution
     noise_correlation: float = 0.0  # of exploration noise from one step to the next
-    offline_fraction: float | None = None  # share of the dataset in a batch while acting; None follows the sizes
 
 
 class Agent:

@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 import torch
 from envs import ACTIONS
-from tiny import NAMES, Maker
+from stored import learn_from
+from tiny import NAMES, Maker, random_action
 
 from rl_training.algorithms import REGISTRY, find
+from rl_training.data.dataset import Dataset
 from rl_training.models.critics import DiscreteCritic, ValueNet
 from rl_training.models.noisy import Perturbed, perturbed
 
 LENGTH = 10
 REWARD = 0.1  # so that errors stay where a Huber loss is quadratic: beyond, it would hardly feel the one end in ten steps
-# ARS has no value; what needs data is tried with its online relatives.
-VALUING = [name for name in NAMES if name != "ars" and not REGISTRY[name].needs_data]
+# ARS has no value; RLPD is tried with its online relatives. What learns from stored data gets the same steps stored.
+VALUING = [name for name in NAMES if name not in ("ars", "rlpd")]
+UPDATES = 900  # from stored data
 # Settings with which a value is found in a second, for those that have them.
 QUICK: dict[str, Any] = {
     "gamma": 0.9, "learning_rate": 5e-3, "adam_eps": 1e-5, "tau": 0.1, "batch_size": 32, "learning_starts": 50, "train_freq": 1,
@@ -48,14 +51,31 @@ class OneState(gym.Env[Any, Any]):
         return np.full(2, 0.5, np.float32), REWARD, last and self.ends, last and not self.ends, {}
 
 
+def one_state_data(actions: str, ends: bool, rows: int = 500) -> Dataset:
+    """Random actions in `OneState`."""
+    rng, obs = np.random.default_rng(0), np.full((rows, 2), 0.5, np.float32)
+    last = np.arange(rows) % LENGTH == LENGTH - 1
+    action = np.stack([random_action(ACTIONS[actions](), rng) for _ in range(rows)])
+    return Dataset(
+        obs=obs, action=action, reward=np.full(rows, REWARD, np.float32), terminated=last & ends, truncated=last & (not ends),
+        next_obs=obs, name="one state", sha256="", source="made",
+    )  # fmt: skip
+
+
 def value(name: str, make: Maker, ends: bool = False) -> float:
     """What an algorithm takes the one state to be worth after a short run."""
     fields = {field.name for field in dataclasses.fields(find(name).config_class)}
     settings = {key: setting for key, setting in QUICK.items() if key in fields}
-    settings |= {"total_steps": 450 if "buffer_size" in fields else 3000, "hidden": (16, 16), "num_envs": 2} | OWN.get(name, {})
+    length = {"offline_updates": UPDATES, "dataset": "one state"} if REGISTRY[name].offline else {"num_envs": 2}
+    length |= {} if REGISTRY[name].offline else {"total_steps": 450 if "buffer_size" in fields else 3000}
+    settings |= {"hidden": (16, 16)} | length | OWN.get(name, {})
     quiet = {"progress": "quiet", "tensorboard": False, "num_episodes": 0, "checkpoint_every": 0, "output_dir": str(make.folder)}
     agent: Any = find(name)(lambda: OneState(REGISTRY[name].actions[-1], ends), **settings, **quiet)
-    algorithm, obs = agent.learn().parts.algorithm, torch.full((1, 2), 0.5)
+    if REGISTRY[name].offline:
+        learn_from(agent, one_state_data(REGISTRY[name].actions[-1], ends), UPDATES)
+    else:
+        agent.learn()
+    algorithm, obs = agent.parts.algorithm, torch.full((1, 2), 0.5)
     with torch.no_grad(), perturbed([layer for layer in algorithm.modules() if isinstance(layer, Perturbed)], None):
         critic = getattr(algorithm, "critic", None)
         if critic is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from envs import Match
 
@@ -73,6 +74,13 @@ class Maker:
         return small_settings(name, **{"output_dir": str(self.folder), **length(name, steps), **data, **changes})
 
 
+def random_action(space: gym.Space[Any], rng: np.random.Generator) -> Any:
+    """As policies give it: an index, indices, or numbers in [-1, 1]."""
+    if isinstance(space, gym.spaces.Box):
+        return rng.uniform(-1, 1, space.shape).astype(np.float32)
+    return rng.integers(space.nvec if isinstance(space, gym.spaces.MultiDiscrete) else space.n)
+
+
 def random_match(env: Match, rows: int = 1000) -> Dataset:
     """Random actions in `Match`, in canonical form."""
     from rl_training.envs.spaces import ObsTranslator, action_translator
@@ -86,7 +94,7 @@ def random_match(env: Match, rows: int = 1000) -> Dataset:
     columns: dict[str, list[Any]] = {k: [] for k in ("obs", "action", "reward", "terminated", "truncated", "next_obs")}
     obs = canonical(env.reset(seed=0)[0])
     for _ in range(rows):
-        action = rng.uniform(-1, 1, (1, 1)).astype(np.float32)
+        action = random_action(env.action_space, rng)[None]
         raw, reward, terminated, truncated, _ = env.step(to_env(action)[0])
         row = (obs, action, np.float32([reward]), np.array([terminated]), np.array([truncated]), canonical(raw))
         for column, value in zip(columns.values(), row):

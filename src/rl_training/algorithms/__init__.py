@@ -68,6 +68,7 @@ REGISTRY: dict[str, Entry] = {
     "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
     "ars": Entry("ars", "ARS", "Augmented random search, without gradients", _ALL, home="contrib"),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
+    "iql": Entry("iql", "IQL", "Implicit Q-learning, for stored data", ("discrete", "continuous"), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -94,6 +95,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "C51", "DDPG", "DQN", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
+    "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
     "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip

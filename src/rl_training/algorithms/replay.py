@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 from rl_training.agent import Parts
 from rl_training.algorithms.base import Algorithm
+from rl_training.algorithms.stored import StoredConfig, dataset_buffers
 from rl_training.config import TrainConfig, setting
 from rl_training.data.replay_buffer import ReplayBuffer
+from rl_training.data.storage import NO_EXTRAS
 from rl_training.errors import ConfigError
 from rl_training.specs import ActionSpec, ObsSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayConfig:
+class ReplayConfig(StoredConfig):
     buffer_size: int = setting(1_000_000, help="transitions kept", ge=1)
-    batch_size: int = setting(256, help="transitions per update", ge=1)
     learning_starts: int = setting(1_000, help="env steps of random actions stored before the first update", ge=0)
     train_freq: int = setting(1, help="env steps between learning phases", ge=1)
     gradient_steps: int = setting(1, help="updates per learning phase", ge=1)
@@ -35,9 +36,12 @@ class ContinuousReplayConfig(ReplayConfig):
     noise_correlation: float = setting(0.0, help="likeness of exploration noise to that of the step before", ge=0, lt=1)
 
 
-def continuous_parts(config: TrainConfig, obs: ObsSpec, action: ActionSpec, algorithm: Algorithm) -> Parts:
+def continuous_parts(
+    config: TrainConfig, obs: ObsSpec, action: ActionSpec, algorithm: Algorithm, extras: frozenset[str] = NO_EXTRAS
+) -> Parts:
     """What a recipe for continuous actions makes of its learning rule."""
-    return replay_parts(config, obs, action, algorithm, noise_correlation=config.algorithm.noise_correlation)
+    noise = config.algorithm.noise_correlation
+    return replay_parts(config, obs, action, algorithm, noise_correlation=noise, extras=extras)
 
 
 def replay_parts(
@@ -48,11 +52,16 @@ def replay_parts(
     *,
     random_start: bool = True,
     noise_correlation: float = 0.0,
+    extras: frozenset[str] = NO_EXTRAS,
 ) -> Parts:
-    """The algorithm with its buffer. With `random_start` it acts at random until it learns, unless stored data has taught it."""
+    """The algorithm with its buffers. With `random_start` it acts at random until it learns, unless stored data has taught it.
+
+    `extras` is what batches hold besides the transitions.
+    """
     c: ReplayConfig = config.algorithm
     return Parts(
-        algorithm, replay_buffer(config, obs, action), collect=max(1, c.train_freq // config.env.num_envs),
+        algorithm, replay_buffer(config, obs, action, extras), collect=max(1, c.train_freq // config.env.num_envs),
+        offline=dataset_buffers(config, obs, action, gamma=c.gamma, n_step=c.n_step, extras=extras),
         random_steps=c.learning_starts if random_start and not config.offline_updates else 0,
         noise_correlation=noise_correlation,
     )  # fmt: skip
@@ -63,7 +72,9 @@ def updates_in(c: ReplayConfig, env_steps: int) -> int:
     return max(1, round(env_steps * c.gradient_steps / c.train_freq))
 
 
-def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> ReplayBuffer:
+def replay_buffer(
+    config: TrainConfig, obs: ObsSpec, action: ActionSpec, extras: frozenset[str] = NO_EXTRAS
+) -> ReplayBuffer:
     """The replay buffer that a `ReplayConfig` describes."""
     c: ReplayConfig = config.algorithm
     ratio = c.gradient_steps / c.train_freq
@@ -77,7 +88,7 @@ def replay_buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Repl
     # After learning from stored data the policy acts, and learns, from its first step.
     warmup = 0 if config.offline_updates else c.learning_starts
     try:
-        return _buffer(config, obs, action, ratio, warmup)
+        return _buffer(config, obs, action, ratio, warmup, extras)
     except MemoryError as error:
         raise ConfigError(
             f"A replay buffer of {c.buffer_size:,} transitions does not fit into memory.", str(error),
@@ -112,11 +123,13 @@ def check_relabel(config: TrainConfig) -> None:
             )  # fmt: skip
 
 
-def _buffer(config: TrainConfig, obs: ObsSpec, action: ActionSpec, ratio: float, warmup: int) -> ReplayBuffer:
+def _buffer(
+    config: TrainConfig, obs: ObsSpec, action: ActionSpec, ratio: float, warmup: int, extras: frozenset[str]
+) -> ReplayBuffer:
     c: ReplayConfig = config.algorithm
     return ReplayBuffer(
         obs, action, capacity=c.buffer_size, num_envs=config.env.num_envs,
         batch_size=c.batch_size, gamma=c.gamma, ratio=ratio, warmup=warmup, n_step=c.n_step, priority=c.priority,
         beta=c.priority_beta, beta_updates=max(1, round(config.total_steps * ratio)),
-        relabel=c.relabel, relabel_ratio=c.relabel_ratio, seed=config.seed,
+        relabel=c.relabel, relabel_ratio=c.relabel_ratio, extras=extras, seed=config.seed,
     )  # fmt: skip

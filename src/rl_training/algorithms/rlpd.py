@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from rl_training.agent import Parts
 from rl_training.algorithms.base import Algorithm
 from rl_training.algorithms.redq import REDQ, REDQAlgorithm, REDQConfig, check_subset
 from rl_training.algorithms.sac import SAC
@@ -19,7 +18,6 @@ from rl_training.specs import ActionSpec, ObsSpec
 
 @dataclass(frozen=True, kw_only=True)
 class RLPDConfig(REDQConfig):
-    offline_fraction: float = setting(0.5, help="share of every batch that comes from the dataset", ge=0, le=1)
     target_entropy: float | None = setting(None, help="entropy the policy is held to; none: minus half the action dimension")
     backup_entropy: bool = setting(True, help="count the entropy to come in the target")
 
@@ -40,13 +38,9 @@ class RLPD(SAC):
 
     name = "rlpd"
     config_class = RLPDConfig
-    defaults = REDQ.defaults
+    defaults: ClassVar[dict[str, Any]] = REDQ.defaults | {"data.offline_fraction": 0.5}
     ignores = (*SAC.ignores, "block")
     entropy_per_action = -0.5
-
-    @classmethod
-    def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
-        return replace(super().build(config, obs, action), offline_fraction=config.algorithm.offline_fraction)
 
     @classmethod
     def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec, target_entropy: float) -> Algorithm:

@@ -6,6 +6,7 @@ from rl_training.config.names import FieldHelp, describe_fields, route
 from rl_training.config.resolve import Resolved, from_command_line, from_keywords, load_config, override, resolve
 from rl_training.config.schema import (
     CheckpointConfig,
+    DataConfig,
     EnvConfig,
     EvaluationConfig,
     LoggingConfig,
@@ -17,6 +18,7 @@ from rl_training.config.writer import diff, dump_yaml, to_dict
 
 __all__ = [
     "CheckpointConfig",
+    "DataConfig",
     "Entry",
     "EnvConfig",
     "EvaluationConfig",

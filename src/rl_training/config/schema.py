@@ -36,6 +36,27 @@ class ModelConfig:
     )
 
 
+# By the name of what was published with it; data/rewards.py has what each does.
+REWARD_CHANGES = (
+    "none", "return_range", "locomotion_iql", "antmaze_iql", "antmaze_cql", "antmaze_cal_ql", "antmaze_rebrac",
+    "adroit_cal_ql", "standardize", "clip",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """How stored experience is used; only together with `dataset`."""
+
+    keep_best: float = setting(1.0, "part of the episodes that is kept, those of the highest return", gt=0, le=1)
+    reward: str = setting("none", "published change of rewards, made before anything is learned", choices=REWARD_CHANGES)
+    reward_scale: float = setting(1.0, "rewards are then multiplied by this")
+    reward_bias: float = setting(0.0, "and this is added")
+    offline_fraction: float | None = setting(
+        None, "share of stored rows in each batch once there are env steps; none: as in the union of both", ge=0, le=1
+    )
+    memory_map: bool = setting(False, "leave the data on disk and read rows as they are drawn")
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvConfig:
     """The training environments."""
@@ -94,6 +115,7 @@ class RuntimeConfig:
 
 SECTIONS: dict[str, type] = {
     "model": ModelConfig,
+    "data": DataConfig,
     "env": EnvConfig,
     "evaluation": EvaluationConfig,
     "checkpoint": CheckpointConfig,
@@ -123,6 +145,7 @@ class TrainConfig:
     offline_updates: int = setting(None, "updates from the dataset alone, before any env step", ge=0)
     algorithm: Any = setting(None, "settings of the algorithm itself")
     model: ModelConfig = setting(None, "the networks")
+    data: DataConfig = setting(None, "how the dataset is used")
     env: EnvConfig = setting(None, "the training environments")
     evaluation: EvaluationConfig = setting(None, "test episodes")
     checkpoint: CheckpointConfig = setting(None, "saved states")

@@ -11,6 +11,9 @@
 | valid       | bool            | (T, N), optional    |            | False: a row that an autoreset made up; never learned from |
 | discount    | float32         |                     | (B,)       | gamma^m * not terminated: multiplies the bootstrap value  |
 | weight      | float32         |                     | (B,)       | importance weight of prioritized sampling, else 1         |
+| next_action | float32         |                     | (B, A)     | action stored for the step after the window (on request)  |
+| next_action_known | float32   |                     | (B,)       | 0 where the episode ends there, so that there is none     |
+| mc_return   | float32         |                     | (B,)       | what the rest of the episode returned; -inf while unknown |
 | index       | int64           |                     | (B,)       | storage rows, for priorities                              |
 | outputs     | float32         | (T, N, ...) policy  |            | what the policy network gave when it acted (on-policy)    |
 | value       | float32         | (T, N) by prepare   | (B,)       | V(obs) under the parameters that collected                |

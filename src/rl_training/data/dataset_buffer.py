@@ -10,7 +10,7 @@ import torch
 from rl_training.data.batch import Batch, Chunk, Draw, Prepare
 from rl_training.data.dataset import Dataset
 from rl_training.data.resident import ResidentRows
-from rl_training.data.storage import Storage
+from rl_training.data.storage import NO_EXTRAS, Storage
 from rl_training.specs import ActionSpec, ObsSpec
 from rl_training.state import Tree
 
@@ -19,10 +19,20 @@ class DatasetBuffer:
     """Uniform batches of a dataset. Only its generator is state: the data itself is named, with its hash, in the run's config."""
 
     def __init__(
-        self, dataset: Dataset, obs: ObsSpec, action: ActionSpec, *, batch_size: int, gamma: float, n_step: int = 1, seed: int = 0
+        self,
+        dataset: Dataset,
+        obs: ObsSpec,
+        action: ActionSpec,
+        *,
+        batch_size: int,
+        gamma: float,
+        n_step: int = 1,
+        extras: frozenset[str] = NO_EXTRAS,
+        seed: int = 0,
     ) -> None:
-        self.storage = Storage(obs, action, len(dataset), 1)
+        self.storage = Storage(obs, action, len(dataset), 1, extras, gamma)
         self.storage.add(dataset.chunk())
+        self.storage.cut()  # the last row ends its episode, flagged or not
         self.batch_size, self.gamma, self.n_step = batch_size, gamma, n_step
         self.updates_per_step = 1.0
         self.rng = np.random.default_rng(seed)

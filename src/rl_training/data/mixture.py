@@ -11,22 +11,28 @@ import torch
 from rl_training.data.batch import Batch, Chunk, Draw, Prepare
 from rl_training.data.dataset_buffer import DatasetBuffer
 from rl_training.data.replay_buffer import ReplayBuffer
+from rl_training.data.rewards import RewardMap
 from rl_training.state import Tree
+
+SAME = RewardMap()
 
 
 class MixtureBuffer:
     """Learns from the dataset alone until env steps come, then from both.
 
     `offline_fraction` of each batch is from the dataset; None follows the sizes (as if the dataset had been put into the replay).
-    Rows alternate, so that any contiguous slice of a batch is mixed as well.
+    Rows alternate, so that any contiguous slice of a batch is mixed as well. `reward` is the change that was made to the stored
+    rewards.
     """
 
-    def __init__(self, online: ReplayBuffer, offline: DatasetBuffer, offline_fraction: float | None = None) -> None:
-        self.online, self.offline, self.fraction = online, offline, offline_fraction
+    def __init__(
+        self, online: ReplayBuffer, offline: DatasetBuffer, offline_fraction: float | None = None, reward: RewardMap = SAME
+    ) -> None:
+        self.online, self.offline, self.fraction, self.reward = online, offline, offline_fraction, reward
         self.updates_per_step = online.updates_per_step
 
     def add(self, chunk: Chunk) -> None:
-        self.online.add(chunk)
+        self.online.add(chunk | {"reward": self.reward(chunk["reward"])})
 
     def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
         if not len(self.online.storage):
@@ -47,7 +53,8 @@ class MixtureBuffer:
         return {key: _select(from_offline, offline[key], online[key]) for key in online}
 
     def reside(self, device: torch.device) -> None:
-        """Batches are mixed on the host."""
+        """Sample the dataset on `device` while it is alone; batches are mixed on the host."""
+        self.offline.reside(device)
 
     def feedback(self, batch: Batch | Draw, out: Batch) -> None:
         """Mixed batches are drawn uniformly; there are no priorities to keep."""

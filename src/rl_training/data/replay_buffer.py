@@ -11,7 +11,7 @@ from rl_training.data.batch import Batch, Chunk, Draw, Prepare
 from rl_training.data.priority import PriorityTree
 from rl_training.data.relabel import Relabel
 from rl_training.data.resident import ResidentRows
-from rl_training.data.storage import Storage
+from rl_training.data.storage import NO_EXTRAS, Storage
 from rl_training.specs import ActionSpec, ObsSpec
 from rl_training.state import Tree
 
@@ -41,9 +41,10 @@ class ReplayBuffer:
         beta_updates: int = 100_000,
         relabel: str | None = None,
         relabel_ratio: float = 0.8,
+        extras: frozenset[str] = NO_EXTRAS,
         seed: int = 0,
     ) -> None:
-        self.storage = Storage(obs, action, capacity, num_envs)
+        self.storage = Storage(obs, action, capacity, num_envs, extras, gamma)
         self.batch_size, self.gamma, self.n_step = batch_size, gamma, n_step
         self.updates_per_step, self.warmup = ratio, warmup
         self.tree = PriorityTree(len(self.storage.rows), priority) if priority else None
@@ -64,8 +65,8 @@ class ReplayBuffer:
             self.resident.refresh(rows)
 
     def reside(self, device: torch.device) -> None:
-        """Sample on `device` from now on, unless rows have priorities, frames, gaps or new goals: those are drawn on the host."""
-        if self.tree is None and self.relabel is None and not self.storage.frames:
+        """Sample on `device` from now on, unless it takes more than the rows: priorities, frames, goals, neighbours."""
+        if self.tree is None and self.relabel is None and not self.storage.frames and self.storage.extras is None:
             self.resident = ResidentRows(self.storage, device, self.batch_size, self.n_step, self.gamma)
 
     def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:

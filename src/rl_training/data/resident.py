@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rl_training.data.batch import Batch
+from rl_training.data.extras import NEXT_ACTION
 from rl_training.data.storage import Storage
 
 
@@ -27,6 +28,8 @@ class ResidentRows:
         # float64: a float32 fraction has 2^24 values, too few to draw evenly from a million rows.
         self.count = torch.tensor(float(len(storage)), dtype=torch.float64, device=device)
         self.newest = torch.tensor((storage.head - 1) % storage.steps, device=device)
+        returns = storage.extras.returns if storage.extras is not None else None
+        self.returns = None if returns is None else torch.from_numpy(returns).to(device)
 
     def refresh(self, rows: NDArray[np.int64]) -> None:
         """Take over rows that were just written to the storage, in the order they were."""
@@ -43,7 +46,8 @@ class ResidentRows:
 
     def gather(self, index: Tensor) -> Batch:
         """The transitions that start in these rows; what `Storage.gather` gives, without leaving the device."""
-        first = last = self.rows[index]
+        start, first = index, self.rows[index]
+        last = first
         reward, scale = first[:, -4], torch.full_like(first[:, -4], self.gamma)
         for _ in range(1, self.n_step):
             time, env = index // self.storage.envs, index % self.storage.envs
@@ -61,7 +65,17 @@ class ResidentRows:
             "next_obs": self._observation(last, s + a),
             "reward": reward,
             "discount": torch.where(last[:, -3] == 0, scale, 0.0),
-        }
+        } | self._extras(start, index)
+
+    def _extras(self, start: Tensor, end: Tensor) -> Batch:
+        """What `Extras.gather` gives for windows from rows `start` to rows `end`."""
+        extras: Batch = {}
+        if self.storage.extras is not None and NEXT_ACTION in self.storage.extras.names:
+            s, a, envs, last = self.storage.obs_size, self.storage.action_size, self.storage.envs, self.rows[end]
+            follow = self.rows[(end + envs) % len(self.rows)]
+            going = (last[:, -3] == 0) & (last[:, -2] == 0) & (end // envs != self.newest) & (follow[:, -1] != 0)
+            extras = {"next_action": follow[:, s : s + a], "next_action_known": going.float()}
+        return extras if self.returns is None else extras | {"mc_return": self.returns[start]}
 
     def _observation(self, rows: Tensor, start: int) -> Any:
         leaves = []

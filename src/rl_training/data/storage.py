@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from rl_training.data.batch import Batch, Chunk
 from rl_training.data.chunked import chunked
+from rl_training.data.extras import Extras
 from rl_training.data.frames import FrameStore
 from rl_training.specs import ActionSpec, ObsSpec
 from rl_training.state import Tree
 
 FLAGS = 4  # reward, terminated, truncated, valid
+NO_EXTRAS: frozenset[str] = frozenset()
 
 
 @njit(cache=True)
@@ -64,7 +66,15 @@ def _gather(
 class Storage:
     """A (T, N) ring of transitions; rows are addressed by t * N + n."""
 
-    def __init__(self, obs: ObsSpec, action: ActionSpec, capacity: int, num_envs: int) -> None:
+    def __init__(
+        self,
+        obs: ObsSpec,
+        action: ActionSpec,
+        capacity: int,
+        num_envs: int,
+        extras: frozenset[str] = NO_EXTRAS,
+        gamma: float = 0.0,
+    ) -> None:
         self.obs, self.action, self.envs = obs, action, num_envs
         self.steps = max(2, -(-capacity // num_envs))  # rounded up: at least `capacity` rows fit
         self.vector_leaves = [leaf for leaf in obs.leaves if not leaf.is_image]
@@ -76,6 +86,7 @@ class Storage:
         self.written = 0  # steps ever written: versions the chunks of a checkpoint
         self.cuts = 0
         self.all_valid = True
+        self.extras = Extras(self, extras, gamma) if extras else None
 
     @property
     def bytes_when_full(self) -> int:
@@ -112,6 +123,8 @@ class Storage:
         self.head = (self.head + length) % self.steps
         self.filled = min(self.filled + length, self.steps)
         self.written += length
+        if self.extras is not None:
+            self.extras.written(slots)
         return (slots[:, None] * self.envs + np.arange(self.envs)).ravel()
 
     def cut(self) -> None:
@@ -119,6 +132,8 @@ class Storage:
         newest = self.rows.reshape(self.steps, self.envs, -1)[(self.head - 1) % self.steps]
         newest[:, -2] = newest[:, -3] == 0  # truncated, unless terminated
         self.cuts += 1
+        if self.extras is not None:
+            self.extras.refill()
         for store in self.frames.values():
             store.ended[:] = True
 
@@ -152,13 +167,14 @@ class Storage:
         action = out[:, s : s + a]
         if self.action.dtype == "int64":
             action = action.astype(np.int64)
-        return {
+        batch = {
             "obs": self._observation(out[:, :s], index, after=False),
             "action": torch.from_numpy(action if self.action.shape == (a,) else action.reshape(-1, *self.action.shape)),
             "next_obs": self._observation(out[:, s + a : -2], last, after=True),
             "reward": torch.from_numpy(out[:, -2]),
             "discount": torch.from_numpy(out[:, -1]),
         }
+        return batch if self.extras is None else batch | self.extras.gather(index, last)
 
     def _observation(self, vectors: NDArray[np.float32], index: NDArray[np.int64], after: bool) -> Any:
         # Sliced in NumPy: a view costs a tenth of what it does in torch.
@@ -186,4 +202,6 @@ class Storage:
         state["rows"].fill(self.rows.reshape(self.steps, -1))
         for key, store in self.frames.items():
             store.load_state_dict(state["frames"][key])
+        if self.extras is not None:
+            self.extras.refill()
 

@@ -43,6 +43,10 @@ class EnsembleCritic(nn.Module):
         x = torch.cat([self.encoder(obs), action], -1)
         return self.body(x.expand(self.members, *x.shape)).squeeze(-1)
 
+    def of_action(self, obs: Any, action: Tensor) -> Tensor:
+        """Q(s, a) under the name that critics of discrete actions have for it."""
+        return self(obs, action)
+
     def of(self, obs: Any, action: Tensor, members: slice | Tensor) -> Tensor:
         """The values of some members alone (a slice or their indices): the work of so many."""
         x = torch.cat([self.encoder(obs), action], -1)
@@ -71,3 +75,9 @@ class DiscreteCritic(nn.Module):
         """Q(s, a) of one action per row, (members, B)."""
         q = self(obs)
         return q.gather(-1, action.expand(q.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+
+
+def action_critic(obs: ObsSpec, action: ActionSpec, model: ModelConfig, members: int) -> EnsembleCritic | DiscreteCritic:
+    """`members` critics for whatever kind of action, with `of_action(obs, action)`."""
+    kind = EnsembleCritic if action.kind == "continuous" else DiscreteCritic
+    return kind(obs, action, model, members)

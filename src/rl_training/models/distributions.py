@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+EDGE = 1e-5  # stored actions are taken to be at least this far from the bounds, where a tanh density is infinite
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -55,3 +56,9 @@ def sample_squashed(mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
     """A reparametrized tanh-Gaussian sample in [-1, 1] and its log-density."""
     u = mean + log_std.exp() * torch.randn_like(mean)
     return u.tanh(), squash_log_prob(u, gaussian_log_prob(mean, log_std, u))
+
+
+def squashed_log_prob(mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
+    """Log-density of stored actions in [-1, 1] under a tanh-Gaussian."""
+    u = action.clamp(-1 + EDGE, 1 - EDGE).atanh()
+    return squash_log_prob(u, gaussian_log_prob(mean, log_std, u))

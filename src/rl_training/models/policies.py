@@ -72,6 +72,10 @@ class CategoricalPolicy(Policy):
         encoder, features = make_encoder(obs, model)
         self.net = nn.Sequential(encoder, *mlp(features, sum(action.nvec), model, output_gain=0.01))
 
+    def log_prob(self, obs: Any, action: Tensor) -> Tensor:
+        """Log-probability of stored actions for normalized observations, (B,)."""
+        return self.evaluate(self.net(obs), action)[0]
+
     def evaluate(self, logits: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of `action` and entropy, both (B,)."""
         if self.kind == "discrete":
@@ -144,6 +148,11 @@ class SquashedGaussianPolicy(Policy):
         """The same for the network's outputs."""
         mean, log_std = outputs.chunk(2, -1)
         return dist.sample_squashed(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX))
+
+    def log_prob(self, obs: Any, action: Tensor) -> Tensor:
+        """Log-density of stored actions for normalized observations, (B,)."""
+        mean, log_std = self.net(obs).chunk(2, -1)
+        return dist.squashed_log_prob(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX), action)
 
     def choose(self, outputs: Array, rng: np.random.Generator, step: int, explore: bool) -> Array:
         mean, log_std = np.split(outputs, 2, -1)

@@ -61,12 +61,12 @@ class Trainer:
 
     def tick(self) -> None:
         """One unit of work: an update from stored data, or some env steps and the updates they earn."""
+        algorithm, before = self.learner.algorithm, self.env_steps
+        algorithm.anneal(self.clock / self.end)
         if self.offline:
             self._learn(1)
             return
         assert self.collector is not None, "env steps are wanted, but there is no collector"
-        algorithm, before = self.learner.algorithm, self.env_steps
-        algorithm.anneal(before / self.total_steps)
         with self.timing.phase("collect"):
             chunk = self.collector.collect(self.collect)
             self.buffer.add(chunk)

@@ -58,8 +58,7 @@ def test_half_of_every_batch_is_prior_data(prior: str) -> None:
     for broken in (0.0, 1.0):
         with pytest.raises(AssertionError):
             check_share(agent(prior, offline_fraction=broken))
-    by_size = agent(prior)
-    by_size.parts.offline_fraction = None  # a union of both, from which half is not drawn
+    by_size = agent(prior, offline_fraction=None)  # a union of both, from which half is not drawn
     with pytest.raises(AssertionError):
         check_share(by_size)
 
