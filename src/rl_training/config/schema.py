@@ -110,6 +110,11 @@ class RuntimeConfig:
         "how updates run: as written, compiled, as a CUDA graph, or as a CUDA graph of compiled kernels",
         choices=("auto", "eager", "compile", "graph", "compile+graph"),
     )
+    matmul: str = setting(
+        "float32",
+        "precision of matrix products on a GPU: tf32 rounds what is multiplied to 10 bits and takes half the time",
+        choices=("float32", "tf32"),
+    )
     deterministic: bool = setting(False, "only deterministic kernels, slower on a GPU")
 
 

@@ -27,6 +27,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -36,8 +37,16 @@ from rl_training.state import Stateful
 Chunk: TypeAlias = dict[str, Any]
 Batch: TypeAlias = dict[str, Any]
 Prepare: TypeAlias = Callable[[Batch], Batch]
-Draw: TypeAlias = Callable[[], Batch]
-"""Makes a batch when it is called: inside the update, where sampling is part of it."""
+
+BLOCK = 20  # the most updates that are worth running as one
+
+
+@dataclass(frozen=True)
+class Draws:
+    """`count` batches in a row that `draw` makes when it is called: inside the updates, where sampling is part of them."""
+
+    draw: Callable[[], Batch]
+    count: int
 
 
 def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
@@ -53,7 +62,7 @@ class Buffer(Stateful, Protocol):
     def add(self, chunk: Chunk) -> None:
         """Take in (T, N, ...) collected steps."""
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:
         """Yield what to learn from after `new` more env steps (offline: `new` updates)."""
 
     def reside(self, device: torch.device) -> None:
@@ -62,5 +71,5 @@ class Buffer(Stateful, Protocol):
     def cut(self) -> None:
         """The episodes that are being collected will not be continued (their envs could not be restored)."""
 
-    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draws, out: Batch) -> None:
         """Learn from the result of an update: priorities, early stopping."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from rl_training.data.batch import Batch, Chunk, Draw, Prepare
+from rl_training.data.batch import Batch, Chunk, Draws, Prepare
 from rl_training.data.dataset import Dataset
 from rl_training.data.resident import ResidentRows
 from rl_training.data.storage import NO_EXTRAS, Storage
@@ -46,9 +46,12 @@ class DatasetBuffer:
         if self.storage.always_usable:
             self.resident = ResidentRows(self.storage, device, self.batch_size, self.n_step, self.gamma)
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:
+        if self.resident is not None:
+            yield Draws(self.resident, new)
+            return
         for _ in range(new):
-            yield self.sample(self.batch_size) if self.resident is None else self.resident
+            yield self.sample(self.batch_size)
 
     def sample(self, count: int) -> Batch:
         index = self.storage.draw(count, self.rng)
@@ -57,7 +60,7 @@ class DatasetBuffer:
             "index": torch.from_numpy(index),
         }
 
-    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draws, out: Batch) -> None:
         """Uniform sampling learns nothing from results."""
 
     def cut(self) -> None:

@@ -9,7 +9,7 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
-from rl_training.data.batch import Batch, Chunk, Draw, Prepare
+from rl_training.data.batch import Batch, Chunk, Draws, Prepare
 from rl_training.state import Tree
 
 
@@ -48,13 +48,13 @@ class EpisodeBuffer:
         self.returns = whole_returns(chunk["reward"], done, self.fresh)
         self.fresh = done[-1].copy()
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:
         yield {"episode_return": torch.from_numpy(self.returns)}
 
     def reside(self, device: torch.device) -> None:
         """A handful of numbers moves with its batch."""
 
-    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draws, out: Batch) -> None:
         """There is nothing to learn from a result."""
 
     def cut(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rl_training.data.batch import Batch, Chunk, Draw, Prepare
+from rl_training.data.batch import Batch, Chunk, Draws, Prepare
 from rl_training.data.dataset_buffer import DatasetBuffer
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.rewards import RewardMap
@@ -34,12 +34,12 @@ class MixtureBuffer:
     def add(self, chunk: Chunk) -> None:
         self.online.add(chunk | {"reward": self.reward(chunk["reward"])})
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:
         if not len(self.online.storage):
             yield from self.offline.batches(new, prepare)
             return
         for batch in self.online.batches(new, prepare):
-            assert not callable(batch), "rows to mix are drawn on the host"
+            assert not isinstance(batch, Draws), "rows to mix are drawn on the host"
             yield self._mix(batch)
 
     def _mix(self, online: Batch) -> Batch:
@@ -56,7 +56,7 @@ class MixtureBuffer:
         """Sample the dataset on `device` while it is alone; batches are mixed on the host."""
         self.offline.reside(device)
 
-    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draws, out: Batch) -> None:
         """Mixed batches are drawn uniformly; there are no priorities to keep."""
 
     def cut(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from rl_training.data.batch import Batch, Chunk, Draw, Prepare
+from rl_training.data.batch import BLOCK, Batch, Chunk, Draws, Prepare
 from rl_training.data.priority import PriorityTree
 from rl_training.data.relabel import Relabel
 from rl_training.data.resident import ResidentRows
@@ -69,16 +69,18 @@ class ReplayBuffer:
         if self.tree is None and self.relabel is None and not self.storage.frames and self.storage.extras is None:
             self.resident = ResidentRows(self.storage, device, self.batch_size, self.n_step, self.gamma)
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:
         """Yield the updates that `new` env steps have earned; none before the warm-up is stored."""
         if len(self.storage) < max(self.warmup, 1):
             return
         self.credit += new * self.updates_per_step
         while self.credit >= 1.0 - 1e-9:  # ratios such as 0.1 must not lose an update to rounding
-            self.credit -= 1.0
             if self.resident is not None and self.storage.always_usable:
-                yield self.resident
+                count = min(int(self.credit + 1e-9), BLOCK)
+                self.credit -= count
+                yield Draws(self.resident, count)
             else:
+                self.credit -= 1.0
                 yield self.sample(self.batch_size)
 
     def cut(self) -> None:
@@ -103,9 +105,9 @@ class ReplayBuffer:
             batch = self.relabel(batch, index, self.rng)
         return batch | {"weight": weight, "index": torch.from_numpy(index)}
 
-    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draws, out: Batch) -> None:
         """Priorities follow the unweighted error of each sampled row."""
-        if self.tree is not None and not callable(batch):
+        if self.tree is not None and not isinstance(batch, Draws):
             self.tree.update(batch["index"].numpy(), out["td"].detach().cpu().numpy().astype(np.float64))
 
     def state_dict(self) -> dict[str, Tree]:

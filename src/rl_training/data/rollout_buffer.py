@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rl_training.data.batch import Batch, Chunk, Draw, Prepare, tree_map
+from rl_training.data.batch import Batch, Chunk, Draws, Prepare, tree_map
 from rl_training.data.gae import gae
 from rl_training.data.reward_scale import RewardScaler
 from rl_training.state import Tree
@@ -85,7 +85,7 @@ class RolloutBuffer:
         d["advantage"] = gae(d["reward"], d["value"], d["next_value"], d["terminated"], d["truncated"], gamma, gae_lambda)
         d["return"] = d["advantage"] + d["value"]
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:
         """Yield epochs x minibatches batches, with `whole_first` after one of all rows.
 
         Stops early once the KL estimate exceeds 1.5 x target_kl.
@@ -119,7 +119,7 @@ class RolloutBuffer:
     def reside(self, device: torch.device) -> None:
         """A rollout is prepared and shuffled on the host, and moves with its minibatches."""
 
-    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draws, out: Batch) -> None:
         if self.target_kl is not None:
             self._stop = float(out["approx_kl"]) > 1.5 * self.target_kl
 

@@ -119,6 +119,7 @@ class Run:
         agent, config = self.agent, self.config
         torch.set_num_threads(config.runtime.threads)
         torch.use_deterministic_algorithms(config.runtime.deterministic)
+        torch.backends.cuda.matmul.allow_tf32 = config.runtime.matmul == "tf32"
         seed_globals(derive(config.seed, "learning"))  # whatever was drawn since the agent was made must not matter
         self.learner = Learner(agent.parts.algorithm, config.runtime.device, config.runtime.accelerate)
         agent.actor = Actor(agent.parts.algorithm.policy)  # after the learner has laid out the parameters
@@ -134,7 +135,7 @@ class Run:
             self.progress.say(f"envs: {config.env.num_envs} x {config.env_id} ({config.env.backend}); resume: {envs.capture}")
         self.trainer = Trainer(
             self.learner, buffer, collector, collect=agent.parts.collect, total_steps=config.total_steps,
-            offline_updates=config.offline_updates,
+            offline_updates=config.offline_updates, block=prepare.block(config),
         )  # fmt: skip
         checkpoint = self._resumed_from
         self.records = Records(self.dir, config.logging, None if checkpoint is None else checkpoint.parts["run"])

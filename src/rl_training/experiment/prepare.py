@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from rl_training.algorithms import REGISTRY, find
 from rl_training.algorithms.stored import StoredConfig
 from rl_training.config import DataConfig, TrainConfig
 from rl_training.config.schema import section_values
-from rl_training.data.batch import Buffer
+from rl_training.data.batch import BLOCK, Buffer
 from rl_training.data.dataset import load_dataset
 from rl_training.data.mixture import MixtureBuffer
 from rl_training.data.replay_buffer import ReplayBuffer
@@ -96,6 +97,12 @@ def check_data_settings(config: TrainConfig) -> None:
             raise ConfigError(
                 f"data.offline_fraction = {given} has no effect without env steps.", fix="Give --total-steps, or leave it out"
             )
+
+
+def block(config: TrainConfig) -> int:
+    """How many updates from stored data alone are made at a time: as many as divide the distance between any two hooks."""
+    cadences = (config.evaluation.every, config.checkpoint.every, config.logging.every)
+    return math.gcd(BLOCK, *(every for every in cadences if every))
 
 
 def attach_goals(agent: Agent) -> None:

@@ -7,9 +7,13 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from rl_training.data.batch import Batch, Draw
+from rl_training.data.batch import Batch
 
+Draw: TypeAlias = Callable[[], Batch]
 Update: TypeAlias = Callable[..., Batch]
+"""One update on a batch, or on one that is drawn first: (batch or draw, **static flags) -> results."""
+
+Static: TypeAlias = dict[str, Hashable]
 
 
 def drawn(batch: Batch | Draw) -> Batch:

@@ -13,8 +13,10 @@ from torch.func import functional_call
 
 from rl_training.algorithms.base import Algorithm
 from rl_training.data.batch import Batch
-from rl_training.runtime.batches import layout, leaves
+from rl_training.runtime.batches import Draw, layout, leaves
 from rl_training.runtime.products import decompositions
+
+OPTIONS: dict[str, Any] = {"fallback_random": True}  # torch's own generators
 
 
 class Compiled:
@@ -27,8 +29,11 @@ class Compiled:
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
         self.programs: dict[Hashable, _Program] = {}
+        self.draws: dict[int, Draw] = {}
 
-    def __call__(self, batch: Batch, **static: Hashable) -> Batch:
+    def __call__(self, batch: Batch | Draw, **static: Hashable) -> Batch:
+        if callable(batch):
+            batch = self._draw(batch)
         tensors = leaves(batch)
         key = (tuple(static.items()), layout(tensors))
         with torch.no_grad():
@@ -36,6 +41,13 @@ class Compiled:
                 return self.programs[key](tensors)
             program = self.programs[key] = _Program(self.algorithm, static)
             return program.trace(batch)
+
+    def _draw(self, draw: Draw) -> Batch:
+        """A batch that the compiler's version of `draw` makes: a few kernels where it is written as a dozen."""
+        if id(draw) not in self.draws:
+            self.draws[id(draw)] = torch.compile(draw, fullgraph=True, dynamic=False, options=OPTIONS)
+        with torch.no_grad():
+            return self.draws[id(draw)]()
 
 
 class _Program:
@@ -53,8 +65,8 @@ class _Program:
         step.__code__ = step.__code__.replace()
         self.traced = torch.compile(step, fullgraph=True, dynamic=False, backend=self._compile)
         on_cpu = next(algorithm.parameters()).device.type == "cpu"
-        # fallback_random: torch's own generators. cpp_wrapper: the calls between kernels are compiled too.
-        self.options = {"fallback_random": True, "cpp_wrapper": on_cpu}
+        # cpp_wrapper: the calls between kernels are compiled too.
+        self.options = OPTIONS | {"cpp_wrapper": on_cpu}
         self.decompositions = decompositions() if on_cpu else None
         self.results: tuple[Any, ...] = ()
 

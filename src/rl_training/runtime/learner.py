@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rl_training.algorithms.base import Algorithm
-from rl_training.data.batch import Batch, Draw, tree_map
+from rl_training.data.batch import Batch, Draws, tree_map
 from rl_training.runtime.accelerate import accelerate
 from rl_training.runtime.guard import check_metrics
 from rl_training.state import Tree
@@ -23,7 +23,7 @@ class Learner:
         self.algorithm, self.device = algorithm.to(device), torch.device(device)
         algorithm.bind()
         self.mode = mode
-        self._step = accelerate(algorithm, mode)
+        self._steps = accelerate(algorithm, mode)
         self.updates = 0
         self._pending: list[Batch] = []
         self._sums: dict[str, float] = {}
@@ -35,19 +35,20 @@ class Learner:
         return prepared
 
     def _on_device(self, batch: Any) -> Any:
-        if self.device.type == "cpu" or callable(batch):
+        if self.device.type == "cpu":
             return batch
         return {k: tree_map(lambda t: t.to(self.device, non_blocking=True), v) for k, v in batch.items()}
 
-    def update(self, batch: Batch | Draw) -> Batch:
-        """One learning step on a batch, or on one that is drawn inside the step."""
-        batch = self._on_device(batch)
-        out = self._step(batch, **self.algorithm.schedule(self.updates))
-        self.updates += 1
-        self._pending.append(out)
+    def update(self, batch: Batch | Draws) -> Batch:
+        """One learning step on a batch, or several on batches that are drawn inside the steps; what the last one gave."""
+        count = batch.count if isinstance(batch, Draws) else 1
+        statics = [self.algorithm.schedule(self.updates + i) for i in range(count)]
+        out = self._steps(batch.draw if isinstance(batch, Draws) else self._on_device(batch), statics)
+        self.updates += count
+        self._pending += out
         if len(self._pending) >= DRAIN_EVERY:
             self.drain()
-        return out
+        return out[-1]
 
     def drain(self) -> None:
         """Fold pending metrics into sums; raises at the first update whose metrics are not finite."""

@@ -34,6 +34,11 @@ def make_plan(runtime: RuntimeConfig, parameters: int, updates: int) -> Plan:
             f"runtime.accelerate = {runtime.accelerate} captures CUDA graphs, and this run is on the CPU.",
             fix="Use --runtime.device cuda, or --runtime.accelerate compile or eager",
         )
+    if runtime.matmul != "float32" and device == "cpu":
+        raise ConfigError(
+            f"runtime.matmul = {runtime.matmul} is a way of GPUs, and this run is on the CPU.",
+            fix="Use --runtime.device cuda, or leave out matmul",
+        )
     if runtime.accelerate != "auto":
         return Plan(device, runtime.accelerate, "as configured")
     if device != "cpu":

@@ -13,7 +13,8 @@ from rl_training.runtime.timing import Timing
 class Trainer:
     """Learns from stored data alone for `offline_updates`, then alternates `collect` env steps and the updates they earn.
 
-    Between ticks every part is consistent: that is when hooks run and when a checkpoint can be taken.
+    `block` is how many updates from stored data alone make a tick. Between ticks every part is consistent: that is when hooks run
+    and when a checkpoint can be taken.
     """
 
     def __init__(
@@ -25,9 +26,11 @@ class Trainer:
         collect: int,
         total_steps: int,
         offline_updates: int = 0,
+        block: int = 1,
     ) -> None:
         self.learner, self.buffer, self.collector = learner, buffer, collector
         self.collect, self.total_steps, self.offline_updates = collect, total_steps, offline_updates
+        self.block = block
         self.timing = Timing()
         self.stopped = False
 
@@ -60,11 +63,11 @@ class Trainer:
             after_tick()
 
     def tick(self) -> None:
-        """One unit of work: an update from stored data, or some env steps and the updates they earn."""
+        """One unit of work: a block of updates from stored data, or some env steps and the updates they earn."""
         algorithm, before = self.learner.algorithm, self.env_steps
         algorithm.anneal(self.clock / self.end)
         if self.offline:
-            self._learn(1)
+            self._learn(min(self.block, self.offline_updates - self.learner.updates))
             return
         assert self.collector is not None, "env steps are wanted, but there is no collector"
         with self.timing.phase("collect"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from rl_training.data.batch import BLOCK, Draws
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.resident import ResidentRows
 from rl_training.data.storage import Storage
@@ -71,8 +72,10 @@ def test_the_buffer_hands_out_the_resident_rows_until_there_are_gaps() -> None:
     buffer = ReplayBuffer(PLAIN, ACTIONS[0], capacity=64, batch_size=4)
     buffer.reside(CPU)
     buffer.add(chunk(PLAIN, ACTIONS[0], 4, 1, rng))
-    batches = list(buffer.batches(2, lambda rollout: rollout))
-    assert batches == [buffer.resident] * 2
+    assert buffer.resident is not None
+    assert list(buffer.batches(2, lambda rollout: rollout)) == [Draws(buffer.resident, 2)]
+    many = [batch.count for batch in buffer.batches(2 * BLOCK + 1, lambda rollout: rollout) if isinstance(batch, Draws)]
+    assert many == [BLOCK, BLOCK, 1]
     made_up = chunk(PLAIN, ACTIONS[0], 2, 1, rng) | {"valid": np.array([[True], [False]])}
     buffer.add(made_up)
     (batch,) = buffer.batches(1, lambda rollout: rollout)

@@ -61,7 +61,7 @@ def test_a_compiled_update_follows_layouts_flags_and_new_batches() -> None:
         step = accelerate(algorithm, mode)
         torch.manual_seed(1)
         with torch.enable_grad() if mode == "eager" else torch.no_grad():
-            results.append([float(step(batch, twice=twice)["loss"]) for batch, twice in calls])
+            results.append([float(step(batch, [{"twice": twice}])[0]["loss"]) for batch, twice in calls])
     assert results[1] == pytest.approx(results[0], rel=1e-5)
     assert torch.allclose(eager.net.weight, compiled.net.weight, atol=1e-6)
 
@@ -71,7 +71,7 @@ def test_a_metric_that_is_no_result_of_the_update_is_named() -> None:
     algorithm = Constant()
     algorithm.bind()
     with pytest.raises(TypeError, match="rate"):
-        accelerate(algorithm, "compile")(rows(8, 1))
+        accelerate(algorithm, "compile")(rows(8, 1), [{}])
 
 
 @pytest.mark.slow
@@ -79,4 +79,22 @@ def test_one_process_can_compile_any_number_of_agents() -> None:
     for seed in range(10):
         algorithm = Fit()
         algorithm.bind()
-        assert accelerate(algorithm, "compile")(rows(4, seed))["loss"].isfinite()
+        assert accelerate(algorithm, "compile")(rows(4, seed), [{}])[0]["loss"].isfinite()
+
+
+@pytest.mark.slow
+def test_batches_that_are_drawn_are_drawn_alike_by_the_compiled_program() -> None:
+    """Several updates in a row on batches that are made inside them."""
+    table = rows(64, 1)
+
+    def draw() -> Batch:
+        index = (torch.rand(8, dtype=torch.float64) * 64).long()
+        return {key: column[index] for key, column in table.items()}
+
+    results = []
+    for mode in ("eager", "compile"):
+        algorithm = Fit()
+        algorithm.bind()
+        torch.manual_seed(1)
+        results.append([float(out["loss"]) for out in accelerate(algorithm, mode)(draw, [{"twice": i == 1} for i in range(4)])])
+    assert results[1] == pytest.approx(results[0], rel=1e-5)
