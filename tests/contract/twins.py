@@ -63,6 +63,13 @@ TWINS = [
          "        self.critic_target.update()\n        self.actor_target.update()\n", "algorithms/test_td3.py"),
     Twin("td3_bc", "does not scale by the size of Q", "algorithms.terms",
          "self.alpha / q.detach().abs().mean()", "self.alpha", "algorithms/test_td3.py"),
+    Twin("iql", "takes the expectile of the other side", "objectives.expectile",
+         "(error < 0)", "(error > 0)", "objectives/test_expectile.py"),
+    Twin("iql", "weighs actions before the values are learned", "algorithms.iql",
+         'out = self.value_optim.minimize("value_loss", batch)  # first: actor and critics use the new values\n'
+         '        out |= self.actor_optim.minimize("actor_loss", batch)\n',
+         'out = self.actor_optim.minimize("actor_loss", batch)\n'
+         '        out |= self.value_optim.minimize("value_loss", batch)\n', "algorithms/test_iql.py"),
     Twin("ddpg", "smooths the target action", "algorithms.ddpg",
          "target_noise=0.0", "target_noise=0.2", "algorithms/test_ddpg.py"),
     Twin("discrete_sac", "averages over actions where it must sum", "algorithms.discrete_sac",

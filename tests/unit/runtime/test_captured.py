@@ -31,7 +31,7 @@ def random_data(folder: Path, rows: int = 600) -> None:
     obs, after = (rng.uniform(-1, 1, (rows, 3)).astype(np.float32) for _ in range(2))
     data = Dataset(
         obs=obs, next_obs=after, action=rng.uniform(-1, 1, (rows, 1)).astype(np.float32), truncated=np.arange(rows) % 100 == 99,
-        reward=rng.standard_normal(rows).astype(np.float32), terminated=np.zeros(rows, np.bool_), name="made", sha256="", source="",
+        reward=rng.standard_normal(rows).astype(np.float32), terminated=np.zeros(rows, np.bool_), name="", sha256="", source="",
     )  # fmt: skip
     write_dataset(data, folder)
 

@@ -1,0 +1,201 @@
+"""How well do the offline algorithms learn from the same stored data? Each algorithm over several seeds, stored with its curves.
+
+    python benchmarks/offline.py pendulum-mixed                      # every algorithm, two runs at a time
+    python benchmarks/offline.py hopper-medium --algos iql td3_bc --seeds 3 --jobs 8 --device cuda --matmul tf32
+
+The data are made first, unless they lie under --data from an earlier call. Settings are those of the presets. What is stored in
+benchmarks/results/offline/SUITE.json is not run again. A score is the mean return of 20 fresh episodes with the weights of the
+last update: no checkpoint is chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "offline"
+EPISODES = 20
+CLI = [sys.executable, "-m", "rl_training.cli"]
+
+
+class Suite(NamedTuple):
+    """An environment, how its data are made (a command, to which the folder is added), and where they then lie in it."""
+
+    env_id: str
+    command: tuple[str, ...]
+    folder: str = ""
+
+
+def _mujoco(env_id: str) -> dict[str, Suite]:
+    name = env_id.partition("-")[0].lower()
+    return {
+        f"{name}-{quality}": Suite(env_id, ("data", "suite", env_id, "--quality", "medium,medium-replay"), f"{env_id}/{quality}")
+        for quality in ("medium", "medium-replay")
+    }
+
+
+SUITES: dict[str, Suite] = {
+    "pendulum-mixed": Suite("Pendulum-v1", (
+        "data", "record", "--env", "Pendulum-v1", "--steps", "40000", "--policy", "scripted,share=0.2",
+        "--policy", "scripted,noise=0.5,share=0.4", "--policy", "random,share=0.4",
+    ))
+} | _mujoco("HalfCheetah-v5") | _mujoco("Hopper-v5") | _mujoco("Walker2d-v5")  # fmt: skip
+# Rows of the table that are an algorithm with another setting.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bc-best-10%": ("bc", {"keep_best": 0.1}),
+    "crr-exp": ("crr", {"filter": "exp"}),
+}
+
+
+def algorithms_for(env_id: str) -> list[str]:
+    """Every offline algorithm that can act in an environment of continuous actions, and the variants of these."""
+    from rl_training.algorithms import REGISTRY
+
+    names = [name for name, entry in REGISTRY.items() if entry.offline and "continuous" in entry.actions]
+    return names + [variant for variant, (name, _) in VARIANTS.items() if name in names]
+
+
+def train(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """One run, measured; in a process of its own."""
+    import torch
+    from rl_training.envs.reference_scores import normalized_score
+
+    from rl_training import algorithms
+    from rl_training.config import from_keywords
+
+    torch.set_num_threads(1)
+    name, changes = VARIANTS.get(label, (label, {}))
+    env_id = SUITES[suite].env_id
+    with tempfile.TemporaryDirectory() as work:
+        quiet = {"output_dir": work, "progress": "quiet", "tensorboard": False, "num_episodes": EPISODES, "checkpoint_every": 0}
+        config = from_keywords(name, env_id=env_id, seed=seed, dataset=str(data), **quiet | settings | changes)
+        started, cpu = time.perf_counter(), time.process_time()
+        agent = algorithms.find(name).from_config(config).learn()
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+        assert agent.result is not None
+        log = (agent.result.run_dir / "evaluations.jsonl").read_text().splitlines()
+        curve = [[row["step"], round(row["mean"], 1)] for row in map(json.loads, log)]
+        result = agent.evaluate(EPISODES)
+    score = normalized_score(env_id, result.mean)
+    return {
+        "seed": seed, "updates": config.offline_updates, "last": round(result.mean, 2), "wall_s": round(seconds, 1),
+        "cpu_s": round(cpu, 1), "curve": curve, "normalized": None if score is None else round(score, 2),
+    }  # fmt: skip
+
+
+def in_process(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """The same in another process; what went wrong there is raised here."""
+    words = [sys.executable, __file__, suite, "--one", label, str(seed), str(data), json.dumps(settings)]
+    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    if done.returncode:
+        raise RuntimeError(f"{label} on {suite}, seed {seed}:\n{done.stderr[-2000:]}")
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return row
+
+
+def made(suite: str, folder: Path) -> Path:
+    """The data of a suite, made unless they are there."""
+    spec = SUITES[suite]
+    data = folder / (spec.folder or suite)
+    if not (data / "dataset.json").is_file():
+        target = folder if spec.folder else data
+        subprocess.run([*CLI, *spec.command, "--out", str(target)], check=True)
+    return data
+
+
+def about(data: Path) -> dict[str, Any]:
+    """What the table says of the data."""
+    from rl_training.data.dataset import load_dataset
+
+    returns = load_dataset(str(data)).episode_returns()
+    manifest = json.loads((data / "dataset.json").read_text())
+    return {
+        "rows": manifest["rows"], "episodes": len(returns), "mean": round(float(returns.mean()), 2),
+        "best": round(float(returns.max()), 2), "sha256": manifest["sha256"]["data.safetensors"],
+    }  # fmt: skip
+
+
+def store(suite: str, runs: dict[str, list[dict[str, Any]]], data: dict[str, Any]) -> None:
+    from rl_training.experiment.manifest import versions
+
+    report = {
+        "suite": suite, "env_id": SUITES[suite].env_id, "data": data,
+        "data_command": "rl-training " + " ".join(SUITES[suite].command),
+        "command": f"python benchmarks/offline.py {suite}", "versions": versions(), "episodes": EPISODES,
+        "hardware": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores{gpu()}",
+        "date": datetime.now(UTC).date().isoformat(),
+        "runs": {name: sorted(rows, key=lambda row: row["seed"]) for name, rows in sorted(runs.items())},
+    }  # fmt: skip
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{suite}.json").write_text(json.dumps(report, indent=1) + "\n")
+
+
+def gpu() -> str:
+    import torch
+
+    return f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+
+
+def stored(suite: str, data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The runs that there are already, if they learned from these very data."""
+    path = RESULTS / f"{suite}.json"
+    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"runs": {}}
+    if report["runs"] and report["data"]["sha256"] != data["sha256"]:
+        raise SystemExit(f"{path} is about other data. Move it away to begin again.")
+    runs: dict[str, list[dict[str, Any]]] = report["runs"]
+    return runs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suite", choices=list(SUITES))
+    parser.add_argument("--algos", nargs="+")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--data", type=Path, default=ROOT / "benchmarks" / "data")
+    parser.add_argument("--updates", type=int, help="fewer or more than the preset says")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--matmul", default="float32")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        label, seed, folder, settings = args.one
+        print(json.dumps(train(args.suite, label, int(seed), Path(folder), json.loads(settings))))
+        return 0
+    data = made(args.suite, args.data)
+    facts = about(data)
+    runs = stored(args.suite, facts)
+    settings = {"device": args.device, "matmul": args.matmul} | ({"offline_updates": args.updates} if args.updates else {})
+    labels = args.algos or algorithms_for(SUITES[args.suite].env_id)
+    wanted = [(seed, label) for seed in range(args.seeds) for label in labels]
+    wanted = [(seed, label) for seed, label in wanted if seed not in [row["seed"] for row in runs.get(label, [])]]
+    failed = 0
+    with ThreadPoolExecutor(args.jobs) as pool:
+        futures = {pool.submit(in_process, args.suite, label, seed, data, settings): (label, seed) for seed, label in wanted}
+        for future in as_completed(futures):
+            label, seed = futures[future]
+            try:
+                row = future.result()
+            except RuntimeError as error:  # one failure must not lose the others
+                failed += 1
+                print(error, file=sys.stderr, flush=True)
+                continue
+            runs.setdefault(label, []).append(row)
+            store(args.suite, runs, facts)
+            print(f"{label:14} seed {seed}: {row['last']:10.1f}  (data {facts['mean']:.1f})  cpu {row['cpu_s']} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
