@@ -54,18 +54,24 @@ def find(name: str, last: bool = False) -> Path:
     return found
 
 
-def evaluate(
-    folder: Path, episodes: int, seed: int | None = None, *, deterministic: bool = True
-) -> tuple[Agent, Evaluation]:
-    """The agent of a checkpoint, and how it did."""
+def load(folder: Path) -> Agent:
+    """The agent of a checkpoint."""
     import torch
 
     from rl_training import algorithms
     from rl_training.config import load_config
 
-    config = load_config(_home(folder) / "config.yaml", preset=False)
+    config = load_config(home(folder) / "config.yaml", preset=False)
     agent = algorithms.find(config.algo).load(folder)
     torch.set_num_threads(agent.config.runtime.threads)
+    return agent
+
+
+def evaluate(
+    folder: Path, episodes: int, seed: int | None = None, *, deterministic: bool = True
+) -> tuple[Agent, Evaluation]:
+    """The agent of a checkpoint, and how it did."""
+    agent = load(folder)
     if seed is not None:
         agent.config = dataclasses.replace(agent.config, seed=seed)
     return agent, agent.evaluate(episodes, deterministic)
@@ -73,7 +79,7 @@ def evaluate(
 
 def write_summary(checkpoint: Path, agent: Agent, result: Evaluation, *, deterministic: bool) -> Path:
     """Every return with what it takes to get them again, in `eval/summary.json` beside the checkpoints."""
-    home = _home(checkpoint)
+    folder = home(checkpoint)
     summary = {
         "checkpoint": checkpoint.name,
         "algo": agent.config.algo,
@@ -91,12 +97,12 @@ def write_summary(checkpoint: Path, agent: Agent, result: Evaluation, *, determi
     }
     if result.successes is not None:
         summary |= {"success_rate": result.success_rate, "successes": result.successes}
-    _atomic.make_dir(home / SUMMARY.parent)
-    _atomic.write_bytes(home / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
-    return home / SUMMARY
+    _atomic.make_dir(folder / SUMMARY.parent)
+    _atomic.write_bytes(folder / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
+    return folder / SUMMARY
 
 
-def _home(checkpoint: Path) -> Path:
+def home(checkpoint: Path) -> Path:
     """The run or saved agent that a checkpoint is in."""
     for path in checkpoint.parents:
         if (path / "config.yaml").is_file():

@@ -30,8 +30,7 @@ def write_dataset(dataset: Dataset, out_dir: str | Path, made: dict[str, Any] | 
     from safetensors.numpy import save
 
     out = Path(out_dir)
-    if out.exists():
-        raise ConfigError(f"{out} exists already.", "Nothing is overwritten.", "Choose another name, or remove it.")
+    refuse_existing(out)
     columns = dataset.columns() | {"truncated": dataset.truncated & ~dataset.terminated}
     tensors = {key: np.ascontiguousarray(column) for key, column in _flatten(columns).items()}
     for key, column in tensors.items():
@@ -57,6 +56,12 @@ def write_dataset(dataset: Dataset, out_dir: str | Path, made: dict[str, Any] | 
     except BaseException:
         _atomic.remove_tree(temporary)
         raise
+
+
+def refuse_existing(out: Path) -> None:
+    """ConfigError when the name is taken: to be asked before the work, too."""
+    if out.exists():
+        raise ConfigError(f"{out} exists already.", "Nothing is overwritten.", "Choose another name, or remove it.")
 
 
 def read_dataset(folder: str | Path, expected: Expected | None = None) -> Dataset:
