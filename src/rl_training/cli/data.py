@@ -9,6 +9,7 @@ from rl_training.errors import ConfigError, did_you_mean
 # command -> (module in this package, what it does)
 COMMANDS: dict[str, tuple[str, str]] = {
     "record": ("data_record", "let policies act, and store their steps as a dataset"),
+    "inspect": ("data_inspect", "what a dataset holds, what is wrong with it, and a repaired copy"),
 }
 
 

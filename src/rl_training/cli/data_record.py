@@ -45,7 +45,6 @@ def run(arguments: list[str]) -> int:
     steps = steps_of(policies, options.steps)
     from rl_training.config import TrainConfig
     from rl_training.data.formats.native import read_dataset, refuse_existing, write_dataset
-    from rl_training.experiment.provenance import mask_secrets
     from rl_training.experiment.recording import joined
 
     refuse_existing(options.out)
@@ -58,20 +57,21 @@ def run(arguments: list[str]) -> int:
         recorded = _record(policy, count, config, agents[index], folders[index], options.seed + index)
         parts += recorded
         rows.append(_summary(policy, folders[index], recorded))
-    command = shlex.join(["rl-training", "data", "record", *mask_secrets(arguments)])
-    write_dataset(joined(parts, options.env), options.out, made_by(command, rows, options.seed))
+    made = made_by("data record", arguments) | {"sources": rows, "seed": options.seed}
+    write_dataset(joined(parts, options.env), options.out, made)
     _print(rows, read_dataset(options.out), options.out)
     return 0
 
 
-def made_by(command: str, sources: Sequence[dict[str, Any]], seed: int) -> dict[str, Any]:
-    """What a dataset says about how it came about."""
+def made_by(command: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """What every dataset says about how it came about."""
     from datetime import UTC, datetime
 
     from rl_training.experiment.manifest import versions
+    from rl_training.experiment.provenance import mask_secrets
 
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"command": command, "sources": list(sources), "seed": seed, "versions": versions(), "date": date}
+    words = ["rl-training", *command.split(), *mask_secrets(arguments)]
+    return {"command": shlex.join(words), "versions": versions(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def _load(

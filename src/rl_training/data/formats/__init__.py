@@ -44,8 +44,8 @@ class Expected:
         return lowest, highest
 
 
-def numbers(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:
-    """A column of `length` finite numbers."""
+def column(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:
+    """A column of `length` numbers."""
     if values.dtype.kind not in "fiub":
         raise ConfigError(f"{where}: {key} holds {values.dtype}, and not numbers.", fix="Store it as float32 or bool.")
     found = len(values) if values.ndim else 0
@@ -55,6 +55,12 @@ def numbers(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[
             "All keys describe the same steps, so their lengths must agree.",
             "Write or download the dataset again.",
         )
+    return values
+
+
+def numbers(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:
+    """A column of `length` finite numbers."""
+    values = column(where, key, values, length)
     if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
         position = np.unravel_index(int(np.argmin(finite)), values.shape)
         raise ConfigError(
@@ -145,13 +151,9 @@ def actions(
 
 
 def _unit(where: str, key: str, flat: NDArray[Any], expected: Expected, scaled: bool) -> NDArray[np.float32]:
-    low, high = expected.bounds(flat.shape[1])
-    bounded = np.isfinite(low) & np.isfinite(high)  # other dimensions pass through, as in the environment
-    if scaled:
-        low, high = np.full_like(low, -1.0), np.full_like(high, 1.0)
+    low, high, bounded = scaling(flat.shape[1], expected, scaled)
     unit = _float32(where, key, flat).copy()
-    centre, half = (high + low)[bounded] / 2, (high - low)[bounded] / 2
-    unit[:, bounded] = (flat[:, bounded] - centre) / half
+    unit[:, bounded] = to_unit(flat, low, high, bounded)
     outside = bounded & ~(np.abs(unit) <= 1 + BOUND_TOLERANCE)
     if outside.any():
         row, column = (int(i) for i in np.argwhere(outside)[0])
@@ -164,6 +166,25 @@ def _unit(where: str, key: str, flat: NDArray[Any], expected: Expected, scaled: 
         )
     unit[:, bounded] = unit[:, bounded].clip(-1.0, 1.0)
     return unit
+
+
+def scaling(
+    size: int, expected: Expected, scaled: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """The stored bounds of each action dimension, and which have two of them; the others pass through, as in the environment."""
+    low, high = expected.bounds(size)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    if scaled:
+        low, high = np.full_like(low, -1.0), np.full_like(high, 1.0)
+    return low, high, bounded
+
+
+def to_unit(
+    flat: NDArray[Any], low: NDArray[np.float64], high: NDArray[np.float64], bounded: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """The bounded dimensions, brought from their bounds to [-1, 1]."""
+    centre, half = (high + low)[bounded] / 2, (high - low)[bounded] / 2
+    return np.asarray((flat[:, bounded] - centre) / half)
 
 
 def _float32(where: str, key: str, values: NDArray[Any]) -> NDArray[np.float32]:

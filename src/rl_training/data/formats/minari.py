@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -13,13 +14,16 @@ from numpy.typing import NDArray
 
 from rl_training.data.batch import tree_map
 from rl_training.data.dataset import Dataset
-from rl_training.data.formats import DAMAGE, Expected, actions, flags, observations, rewards, sha256
+from rl_training.data.formats import DAMAGE, Expected, actions, column, flags, observations, rewards, sha256
 from rl_training.data.formats.d4rl import is_stored_here, link_refused, open_hdf5
+from rl_training.data.formats.unchecked import unchecked
 from rl_training.envs.spaces import ObsTranslator
 from rl_training.errors import ConfigError, MissingExtraError, did_you_mean
 from rl_training.specs import ActionSpec, action_spec
 
 MAX_METADATA_BYTES = 1 << 20
+
+EpisodeReader: TypeAlias = Callable[[str, Any, ObsTranslator, gym.Space[Any], Expected], dict[str, Any]]
 
 
 def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
@@ -28,8 +32,16 @@ def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
     Actions are brought to [-1, 1] by the dataset's own action space unless `expected` has bounds. A step that is both a
     termination and a truncation counts as a termination; an episode with neither at its end counts as truncated there.
     """
+    return _read(dataset_id, expected or Expected(), _episode)
+
+
+def read_minari_unchecked(dataset_id: str, expected: Expected) -> Dataset:
+    """The same with values as they are stored, however wrong; only lengths are checked."""
+    return _read(dataset_id, expected, _unchecked_episode)
+
+
+def _read(dataset_id: str, expected: Expected, episode_of: EpisodeReader) -> Dataset:
     minari = _minari("Reading Minari datasets")
-    expected = expected or Expected()
     where = f"minari:{dataset_id}"
     folder = _checked_data(minari, dataset_id)
     try:
@@ -37,7 +49,7 @@ def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
         translator = ObsTranslator(stored.observation_space)
         space = stored.action_space
         env_spec = stored.env_spec
-        episodes = [_episode(where, one, translator, space, expected) for one in stored if len(one)]
+        episodes = [episode_of(where, one, translator, space, expected) for one in stored if len(one)]
     except ImportError as error:
         raise ConfigError(f"{where} needs another package to be read.", str(error)) from error
     except DAMAGE as error:
@@ -53,6 +65,17 @@ def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
         source=where,
         env_id=env_spec.id if env_spec else None,
     )
+
+
+def env_of_minari(dataset_id: str) -> str | None:
+    """The environment that a local dataset says it is of; its episodes are not read."""
+    _checked_data(_minari("Reading Minari datasets"), dataset_id)
+    try:
+        spec = json.loads((_folder(dataset_id) / "data" / "metadata.json").read_bytes()).get("env_spec")
+        found = json.loads(spec)["id"] if spec else None
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def write_minari(dataset: Dataset, dataset_id: str, action: ActionSpec | None = None) -> None:
@@ -150,7 +173,33 @@ def _episode(
     }
 
 
+def _unchecked_episode(
+    where: str, episode: Any, translator: ObsTranslator, space: gym.Space[Any], expected: Expected
+) -> dict[str, Any]:
+    where, steps = f"{where} episode {episode.id}", len(episode)
+    obs = tree_map(lambda a: column(where, "observations", a, steps + 1), translator.batch(episode.observations))
+    columns = unchecked(
+        where,
+        {
+            "obs": tree_map(lambda a: a[:-1], obs),
+            "action": _from_zero(episode.actions, space),
+            "reward": episode.rewards,
+            "terminated": episode.terminations,
+            "truncated": episode.truncations,
+            "next_obs": tree_map(lambda a: a[1:], obs),
+        },
+        _bounds(where, space, expected),
+    )
+    columns["truncated"][-1] |= not columns["terminated"][-1]
+    return columns
+
+
 def _actions(where: str, values: Any, steps: int, space: gym.Space[Any], expected: Expected) -> NDArray[Any]:
+    return actions(where, "actions", _from_zero(values, space), steps, _bounds(where, space, expected))
+
+
+def _bounds(where: str, space: gym.Space[Any], expected: Expected) -> Expected:
+    """What is expected of actions: the caller's bounds come first, since the policy acts through them."""
     own = action_spec(space)
     spec = expected.action or own
     if spec.kind != own.kind:
@@ -158,9 +207,11 @@ def _actions(where: str, values: Any, steps: int, space: gym.Space[Any], expecte
     low, high = expected.action_low, expected.action_high
     if isinstance(space, gym.spaces.Box) and low is None:
         low, high = space.low, space.high
-    if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete):
-        values = values - space.start
-    return actions(where, "actions", values, steps, Expected(expected.obs, spec, low, high))
+    return Expected(expected.obs, spec, low, high)
+
+
+def _from_zero(values: Any, space: gym.Space[Any]) -> Any:
+    return values - space.start if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete) else values
 
 
 def _buffer(dataset: Dataset, start: int, end: int) -> Any:

@@ -67,17 +67,7 @@ def refuse_existing(out: Path) -> None:
 def read_dataset(folder: str | Path, expected: Expected | None = None) -> Dataset:
     """Read a folder made by `write_dataset`, after comparing its hash."""
     folder, expected = Path(folder), expected or Expected()
-    manifest = _manifest(folder)
-    if not (folder / DATA).is_file() or sha256(folder / DATA) != manifest["sha256"][DATA]:
-        raise ConfigError(f"{folder / DATA} is damaged or missing: its hash differs from {MANIFEST}.", fix=AGAIN)
-    columns = _tensors(folder / DATA)
-    env_id = manifest["env_id"]
-    where = f"{folder} ({env_id})" if env_id else str(folder)
-    needed = {"obs", "action", "reward", "terminated", "truncated", "next_obs"}
-    if set(columns) != needed:
-        found, wanted = (", ".join(sorted(keys)) or "nothing" for keys in (columns, needed))
-        keys = f"Found: {found}. Expected: {wanted}."
-        raise ConfigError(f"{where}: {DATA} has not the keys of a dataset.", keys, AGAIN)
+    manifest, where, columns = read_columns(folder)
     count = len(columns["reward"]) if columns["reward"].ndim else 0
     if not count:
         raise ConfigError(f"{where} holds no transitions.", fix=AGAIN)
@@ -99,11 +89,27 @@ def read_dataset(folder: str | Path, expected: Expected | None = None) -> Datase
         name=manifest["name"],
         sha256=manifest["sha256"][DATA],
         source=str(folder),
-        env_id=env_id,
+        env_id=manifest["env_id"],
     )
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def read_columns(folder: Path) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """The manifest, what to call the dataset in messages, and its columns, of which only the hash has been checked."""
+    manifest = read_manifest(folder)
+    if not (folder / DATA).is_file() or sha256(folder / DATA) != manifest["sha256"][DATA]:
+        raise ConfigError(f"{folder / DATA} is damaged or missing: its hash differs from {MANIFEST}.", fix=AGAIN)
+    columns = _tensors(folder / DATA)
+    where = f"{folder} ({manifest['env_id']})" if manifest["env_id"] else str(folder)
+    needed = {"obs", "action", "reward", "terminated", "truncated", "next_obs"}
+    if set(columns) != needed:
+        found, wanted = (", ".join(sorted(keys)) or "nothing" for keys in (columns, needed))
+        keys = f"Found: {found}. Expected: {wanted}."
+        raise ConfigError(f"{where}: {DATA} has not the keys of a dataset.", keys, AGAIN)
+    return manifest, where, columns
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `dataset.json` says."""
     path = folder / MANIFEST
     if not path.is_file():
         names = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
