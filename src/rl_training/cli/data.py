@@ -10,6 +10,7 @@ from rl_training.errors import ConfigError, did_you_mean
 COMMANDS: dict[str, tuple[str, str]] = {
     "record": ("data_record", "let policies act, and store their steps as a dataset"),
     "inspect": ("data_inspect", "what a dataset holds, what is wrong with it, and a repaired copy"),
+    "convert": ("data_convert", "between D4RL's files, Minari and our own folders"),
 }
 
 

@@ -98,6 +98,12 @@ def counted_timeouts(terminated: NDArray[np.bool_], limit: int) -> NDArray[np.bo
     return (rows - np.maximum.accumulate(after_terminal)) % limit == limit - 1
 
 
+def has_successors(path: Path) -> bool:
+    """Whether the file says where each row led."""
+    with open_hdf5(path) as file:
+        return "next_observations" in file
+
+
 def read_columns(path: Path, keys: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """The arrays of these keys that the file has, unchecked; the mandatory ones must be there."""
     with open_hdf5(path) as file:
