@@ -11,6 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "record": ("data_record", "let policies act, and store their steps as a dataset"),
     "inspect": ("data_inspect", "what a dataset holds, what is wrong with it, and a repaired copy"),
     "convert": ("data_convert", "between D4RL's files, Minari and our own folders"),
+    "suite": ("data_suite", "rebuild our own datasets: random, medium, medium-replay, expert"),
 }
 
 
