@@ -6,6 +6,7 @@ Every check raises one ConfigError that names the file, the key in it and the ro
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from rl_training.errors import ConfigError
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
 
+BLOCK = 65_536  # rows that are checked at a time: a mapped file is never in memory as a whole
 BOUND_TOLERANCE = 1e-3  # in units of half the range: what float32 and earlier conversions may have added
 
 # What the libraries raise, besides their own kinds, when a file is cut short or its bytes were changed.
@@ -61,14 +63,23 @@ def column(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[A
 def numbers(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:
     """A column of `length` finite numbers."""
     values = column(where, key, values, length)
-    if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
-        position = np.unravel_index(int(np.argmin(finite)), values.shape)
+    if values.dtype.kind == "f" and (row := first_row(lambda block: ~np.isfinite(block), values)) is not None:
+        one = np.ravel(values[row])
         raise ConfigError(
-            f"{where}: {key} row {position[0]} is {values[position]}.",
+            f"{where}: {key} row {row} is {one[~np.isfinite(one)][0]}.",
             "One such value makes every weight NaN.",
             "Leave out the episode that it belongs to, and write the dataset again.",
         )
     return values
+
+
+def first_row(wrong: Callable[..., NDArray[np.bool_]], *columns: NDArray[Any]) -> int | None:
+    """The first row of columns of one length of which `wrong` holds anywhere; None where it holds nowhere."""
+    for start in range(0, len(columns[0]), BLOCK):
+        found = wrong(*(column[start : start + BLOCK] for column in columns))
+        if found.any():
+            return start + int(np.argmax(found.reshape(len(found), -1).any(1)))
+    return None
 
 
 def scalars(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:
@@ -89,10 +100,9 @@ def rewards(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[
 def flags(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[np.bool_]:
     """One bool per row; files store them as bool, 0/1 or 0.0/1.0."""
     values = scalars(where, key, values, length)
-    if values.dtype.kind != "b" and (wrong := (values != 0) & (values != 1)).any():
-        row = int(np.argmax(wrong))
+    if values.dtype.kind != "b" and (row := first_row(lambda block: (block != 0) & (block != 1), values)) is not None:
         raise ConfigError(f"{where}: {key} row {row} is {values[row]}.", "It is a flag, so it must be 0 or 1.")
-    return values.astype(np.bool_)
+    return values.astype(np.bool_, copy=False)
 
 
 def observations(where: str, key: str, values: Any, length: int, spec: ObsSpec | None) -> Any:
@@ -141,22 +151,27 @@ def actions(
     if spec.kind == "continuous":
         return _unit(where, key, flat, expected, scaled)
     limit = np.asarray(spec.nvec or np.inf)
-    if (wrong := (flat != np.floor(flat)) | (flat < 0) | (flat >= limit)).any():
-        row, column = (int(i) for i in np.argwhere(wrong)[0])
+
+    def impossible(block: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray((block != np.floor(block)) | (block < 0) | (block >= limit))
+
+    if (row := first_row(impossible, flat)) is not None:
+        column = int(np.argmax(impossible(flat[row])))
         largest = f"0 to {spec.nvec[column] - 1}" if spec.nvec else "0 and up"
         raise ConfigError(
             f"{where}: {key} row {row} is {flat[row, column]}: the choices are {largest}, whole numbers.", *OTHER_ENV
         )
-    return flat.astype(np.int64).reshape((length, *spec.shape) if spec.nvec else values.shape)
+    return flat.astype(np.int64, copy=False).reshape((length, *spec.shape) if spec.nvec else values.shape)
 
 
 def _unit(where: str, key: str, flat: NDArray[Any], expected: Expected, scaled: bool) -> NDArray[np.float32]:
     low, high, bounded = scaling(flat.shape[1], expected, scaled)
-    unit = _float32(where, key, flat).copy()
-    unit[:, bounded] = to_unit(flat, low, high, bounded)
-    outside = bounded & ~(np.abs(unit) <= 1 + BOUND_TOLERANCE)
-    if outside.any():
-        row, column = (int(i) for i in np.argwhere(outside)[0])
+    unit = _float32(where, key, flat)
+    if not scaled:
+        unit = unit.copy()
+        unit[:, bounded] = to_unit(flat, low, high, bounded)
+    if (row := first_row(lambda block: bounded & ~(np.abs(block) <= 1 + BOUND_TOLERANCE), unit)) is not None:
+        column = int(np.argmax(bounded & ~(np.abs(unit[row]) <= 1 + BOUND_TOLERANCE)))
         unknown = not scaled and expected.action_low is None
         advice = ("Without bounds, actions must be in [-1, 1].", "Give action_low and action_high.")
         raise ConfigError(
@@ -164,7 +179,9 @@ def _unit(where: str, key: str, flat: NDArray[Any], expected: Expected, scaled: 
             f"outside {low[column]:g} to {high[column]:g}.",
             *(advice if unknown else OTHER_ENV),
         )
-    unit[:, bounded] = unit[:, bounded].clip(-1.0, 1.0)
+    if first_row(lambda block: bounded & (np.abs(block) > 1.0), unit) is not None:
+        unit = unit.copy()
+        unit[:, bounded] = unit[:, bounded].clip(-1.0, 1.0)
     return unit
 
 
