@@ -116,3 +116,14 @@ def test_an_environment_that_is_not_here_is_no_obstacle(cli: Run) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"env_id": "Elsewhere-v3"}))
     outcome = cli("data", "inspect", "data")
     assert outcome.code == 0 and "Elsewhere-v3 cannot be made here" in outcome.out, outcome
+
+
+def test_data_do_not_decide_which_code_runs(cli: Run) -> None:
+    recorded(cli)
+    Path("trap.py").write_text("open('sprung', 'w')\nmake = None\n")
+    path = Path("data/dataset.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"env_id": "file:trap.py:make"}))
+    for words in (["inspect", "data"], ["convert", "data", "copy"]):
+        outcome = cli("data", *words)
+        assert outcome.code == 0 and "runs only when you name it: --env file:trap.py:make" in outcome.out, outcome
+    assert not Path("sprung").exists()

@@ -27,11 +27,14 @@ class Known(NamedTuple):
 def know(env_id: str | None, stored: str | None) -> Known:
     """Of the environment that the user names, else of the one that the data name, where it can be made here."""
     from rl_training.data.formats import Expected
+    from rl_training.envs.custom import is_custom
 
     if env_id is not None:
         return _ask(env_id)
     if stored is None:
         return Known(None, Expected(), None, None)
+    if is_custom(stored):  # a file of data must not decide which code runs
+        return Known(stored, Expected(), None, None, f"{stored} is code, which runs only when you name it: --env {stored}")
     try:
         return _ask(stored)
     except UserError as error:

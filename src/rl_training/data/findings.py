@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rl_training.data.dataset import Dataset
-from rl_training.data.formats import BOUND_TOLERANCE
+from rl_training.data.formats import BOUND_TOLERANCE, blocks
 from rl_training.data.summary import leaves, lengths
 
 REPAIR = "--repair OUT"
@@ -49,16 +50,24 @@ def not_finite(dataset: Dataset) -> NDArray[np.bool_]:
 def discontinuous(dataset: Dataset) -> NDArray[np.int64]:
     """Rows inside an episode whose successor is not the observation of the next row."""
     inside = ~(dataset.terminated | dataset.truncated)
-    inside[-1] = False
-    rows = np.flatnonzero(inside)
-    broken = np.zeros(len(rows), np.bool_)
+    broken = np.zeros(len(dataset) - 1, np.bool_)
     after, before = leaves(dataset.next_obs, "obs"), leaves(dataset.obs, "obs")
-    for key, column in after.items():
-        successor, following = (a.reshape(len(rows), -1).astype(np.float64) for a in (column[rows], before[key][rows + 1]))
+    for key in after:
+        successors, following = after[key][:-1], before[key][1:]
+        for rows in blocks(successors):
+            broken[rows] |= _differ(successors[rows], following[rows])
+    return np.flatnonzero(broken & inside[:-1])
+
+
+def _differ(successor: NDArray[Any], following: NDArray[Any]) -> NDArray[np.bool_]:
+    """Rows that are not the same, but for rounding; what is not finite has a finding of its own."""
+    if successor.dtype == np.uint8:
+        same = successor == following
+    else:
         with np.errstate(invalid="ignore"):
             same = np.abs(successor - following) <= 1e-5 * (1.0 + np.abs(following))
-        broken |= ~(same | ~np.isfinite(successor) | ~np.isfinite(following)).all(1)  # what is not finite has its own finding
-    return rows[broken]
+        same |= ~np.isfinite(successor) | ~np.isfinite(following)
+    return ~same.reshape(len(same), -1).all(1)
 
 
 def excess(dataset: Dataset) -> NDArray[np.float32]:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rl_training.data.dataset import Dataset
-
-BLOCK = 65_536  # rows that are hashed at a time
+from rl_training.data.formats import blocks
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,9 @@ def quartiles(values: NDArray[Any]) -> list[float]:
 
 def dimensions(values: NDArray[Any], name: str) -> list[Dimension]:
     """Every number of a column, apart from images, which count as one."""
-    image = values.ndim == 4 and values.dtype == np.uint8
-    flat = values.reshape(-1, 1) if image else values.reshape(len(values), -1)
+    if values.ndim == 4 and values.dtype == np.uint8:
+        return [_image(values, name)]
+    flat = values.reshape(len(values), -1)
     found = []
     for index in range(flat.shape[1]):
         one = flat[:, index].astype(np.float64)
@@ -80,12 +80,19 @@ def dimensions(values: NDArray[Any], name: str) -> list[Dimension]:
     return found
 
 
+def _image(values: NDArray[np.uint8], name: str) -> Dimension:
+    """All pixels as one number, counted by brightness: as floats they would take many times the memory."""
+    counts = sum(np.bincount(values[rows].ravel(), minlength=256) for rows in blocks(values))
+    levels = np.flatnonzero(counts)
+    mean = float(np.average(levels, weights=np.asarray(counts)[levels]))
+    std = float(np.sqrt(np.average((levels - mean) ** 2, weights=np.asarray(counts)[levels])))
+    return Dimension(name, float(levels[0]), mean, std, float(levels[-1]), at_bounds=0.0)
+
+
 def duplicates(dataset: Dataset) -> float:
     """The share of rows that repeat an earlier one in everything."""
     columns = [array for key, value in dataset.columns().items() for array in leaves(value, key).values()]
-    hashes = np.concatenate([
-        _hashes([column[start : start + BLOCK] for column in columns]) for start in range(0, len(dataset), BLOCK)
-    ])  # fmt: skip
+    hashes = np.concatenate([_hashes([column[rows] for column in columns]) for rows in blocks(*columns)])
     return 1.0 - len(np.unique(hashes)) / len(dataset)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from test_formats import BROKEN, BROKEN_FOLDERS, HOPPER, THREE, d4rl, native, write
 
+from rl_training.data import formats
 from rl_training.data.dataset import Dataset, load_dataset
-from rl_training.data.findings import find
+from rl_training.data.findings import discontinuous, find
 from rl_training.data.formats import Expected
 from rl_training.data.formats.native import write_dataset
 from rl_training.data.formats.unchecked import read_unchecked
@@ -115,6 +116,20 @@ def test_summary_numbers() -> None:
     (one,) = dimensions(np.array([[-1.0], [0.0], [1.0], [1.0], [np.nan]], np.float32), "a")
     assert (one.low, one.mean, one.high, one.at_bounds, one.constant) == (-1, 0.25, 1, 0.75, False)
     assert [row.name for row in dimensions(np.zeros((3, 2)), "obs")] == ["obs[0]", "obs[1]"]
+
+
+def test_images_are_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "BLOCK", 100)
+    pixels = np.random.default_rng(0).integers(3, 200, (7, 5, 4, 3)).astype(np.uint8)
+    (one,) = dimensions(pixels, "obs")
+    values = (one.low, one.mean, one.std, one.high)
+    assert values == pytest.approx((pixels.min(), pixels.mean(), pixels.std(), pixels.max()))
+    ends = np.arange(6) == 5
+    data = replace(sound(), obs=pixels[:-1], next_obs=pixels[1:].copy(), action=np.zeros(6), reward=np.zeros(6), truncated=ends)
+    data = replace(data, terminated=ends & False)
+    assert discontinuous(data).tolist() == []
+    data.next_obs[2, 0, 0, 0] ^= 1
+    assert discontinuous(data).tolist() == [2]
 
 
 def test_repeated_rows_are_counted() -> None:

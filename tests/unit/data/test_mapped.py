@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from safetensors.numpy import save_file
 from test_formats import BROKEN_FOLDERS, FLAGS, HOPPER, THREE, datasets, equal, native
 
+from rl_training.data import formats
 from rl_training.data.dataset import Dataset, load_dataset
-from rl_training.data.formats import BLOCK, first_row
+from rl_training.data.formats import blocks, first_row
 from rl_training.data.formats.native import read_dataset, write_dataset
 from rl_training.data.formats.tensors import DTYPES, mapped_tensors
 from rl_training.errors import ConfigError
@@ -90,22 +91,26 @@ def test_broken_folders_give_the_same_errors(case: str, tmp_path: Path) -> None:
     assert message in str(caught.value), str(caught.value)
 
 
-def test_faults_beyond_the_first_block_are_found(tmp_path: Path) -> None:
-    rows = BLOCK + 10
+def test_faults_beyond_the_first_block_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "BLOCK", 64)
+    rows = 100
     zeros = np.zeros(rows, np.bool_)
     columns: dict[str, Any] = {"obs": np.zeros((rows, 1), np.float32), "next_obs": np.zeros((rows, 1), np.float32)}
     columns |= {"action": np.zeros((rows, 1), np.float32), "reward": np.zeros(rows, np.float32)}
     columns |= {"terminated": zeros.copy(), "truncated": zeros.copy()}
-    for key, value, message in (("next_obs", np.inf, "next_obs row 65541 is inf"), ("action", 2.0, "action row 65541 is 2")):
+    for key, value, message in (("next_obs", np.inf, "next_obs row 69 is inf"), ("action", 2.0, "action row 69 is 2")):
         broken = columns | {key: columns[key].copy()}
-        broken[key][BLOCK + 5] = value
+        broken[key][69] = value
         folder = native(tmp_path / key, **broken)
         with pytest.raises(ConfigError, match=message):
             read_dataset(folder, mmap=True)
     both = {key: columns[key].copy() for key in ("terminated", "truncated")}
-    both["terminated"][BLOCK + 5 :] = both["truncated"][BLOCK + 7 :] = True
-    with pytest.raises(ConfigError, match="both set in row 65543"):
+    both["terminated"][69:] = both["truncated"][71:] = True
+    with pytest.raises(ConfigError, match="both set in row 71"):
         read_dataset(native(tmp_path / "both", **columns | both), mmap=True)
+    assert [len(columns["reward"][rows]) for rows in blocks(columns["reward"])] == [64, 36]
+    wide = np.zeros((5, 30), np.float32)
+    assert list(blocks(wide[:, 0], wide)) == [slice(0, 2), slice(2, 4), slice(4, 5)], "by the widest"
     assert first_row(np.logical_and, FLAGS, FLAGS) == 2 and first_row(np.logical_and, FLAGS, ~FLAGS) is None
 
 
