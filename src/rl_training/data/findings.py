@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rl_training.data.blocks import blocks
 from rl_training.data.dataset import Dataset
-from rl_training.data.formats import BOUND_TOLERANCE, blocks
+from rl_training.data.formats import BOUND_TOLERANCE
 from rl_training.data.summary import leaves, lengths
 
 REPAIR = "--repair OUT"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from test_formats import BROKEN, BROKEN_FOLDERS, HOPPER, THREE, d4rl, native, write
 
-from rl_training.data import formats
+from rl_training.data import blocks
 from rl_training.data.dataset import Dataset, load_dataset
 from rl_training.data.findings import discontinuous, find
 from rl_training.data.formats import Expected
@@ -119,7 +119,7 @@ def test_summary_numbers() -> None:
 
 
 def test_images_are_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "BLOCK", 100)
+    monkeypatch.setattr(blocks, "BLOCK", 100)
     pixels = np.random.default_rng(0).integers(3, 200, (7, 5, 4, 3)).astype(np.uint8)
     (one,) = dimensions(pixels, "obs")
     values = (one.low, one.mean, one.std, one.high)

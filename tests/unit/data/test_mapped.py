@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from safetensors.numpy import save_file
 from test_formats import BROKEN_FOLDERS, FLAGS, HOPPER, THREE, datasets, equal, native
 
-from rl_training.data import formats
+from rl_training.data import blocks as blocks_module
+from rl_training.data.blocks import blocks, first_row
 from rl_training.data.dataset import Dataset, load_dataset
-from rl_training.data.formats import blocks, first_row
 from rl_training.data.formats.native import read_dataset, write_dataset
 from rl_training.data.formats.tensors import DTYPES, mapped_tensors
 from rl_training.errors import ConfigError
@@ -92,7 +92,7 @@ def test_broken_folders_give_the_same_errors(case: str, tmp_path: Path) -> None:
 
 
 def test_faults_beyond_the_first_block_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "BLOCK", 64)
+    monkeypatch.setattr(blocks_module, "BLOCK", 64)
     rows = 100
     zeros = np.zeros(rows, np.bool_)
     columns: dict[str, Any] = {"obs": np.zeros((rows, 1), np.float32), "next_obs": np.zeros((rows, 1), np.float32)}

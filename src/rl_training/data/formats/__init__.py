@@ -6,7 +6,6 @@ Every check raises one ConfigError that names the file, the key in it and the ro
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rl_training.data.blocks import first_row
 from rl_training.errors import ConfigError
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
 
-BLOCK = 1 << 20  # numbers that are checked at a time: a mapped file is never in memory as a whole
 BOUND_TOLERANCE = 1e-3  # in units of half the range: what float32 and earlier conversions may have added
 
 # What the libraries raise, besides their own kinds, when a file is cut short or its bytes were changed.
@@ -71,22 +70,6 @@ def numbers(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[
             "Leave out the episode that it belongs to, and write the dataset again.",
         )
     return values
-
-
-def first_row(wrong: Callable[..., NDArray[np.bool_]], *columns: NDArray[Any]) -> int | None:
-    """The first row of columns of one length of which `wrong` holds anywhere; None where it holds nowhere."""
-    for rows in blocks(*columns):
-        found = wrong(*(column[rows] for column in columns))
-        if found.any():
-            return rows.start + int(np.argmax(found.reshape(len(found), -1).any(1)))
-    return None
-
-
-def blocks(*columns: NDArray[Any]) -> Iterator[slice]:
-    """The rows of columns of one length, a few at a time: so many that the widest column gives about `BLOCK` numbers."""
-    count = len(columns[0])
-    step = max(1, BLOCK // max(column[:1].size for column in columns)) if count else 1
-    yield from (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 def scalars(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rl_training import _atomic
+from rl_training.data.blocks import first_row
 from rl_training.data.dataset import Dataset
-from rl_training.data.formats import DAMAGE, Expected, actions, first_row, flags, numbers, observations, rewards, sha256
+from rl_training.data.formats import DAMAGE, Expected, actions, flags, numbers, observations, rewards, sha256
 from rl_training.data.formats.tensors import load_tensors, mapped_tensors
 from rl_training.errors import ConfigError
 
