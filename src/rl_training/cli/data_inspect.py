@@ -60,11 +60,10 @@ def _as_learned(source: str, known: Known) -> tuple[ConfigError | None, int | No
     from rl_training.experiment.envs import UNKNOWN_LIMIT
 
     wanted = known.expected
-    bounds = (wanted.action_low, wanted.action_high)
+    bounds, mmap = (wanted.action_low, wanted.action_high), Path(source).is_dir()
+    limit = known.limit or UNKNOWN_LIMIT
     try:
-        return None, len(
-            load_dataset(source, wanted.obs, wanted.action, *bounds, max_episode_steps=known.limit or UNKNOWN_LIMIT)
-        )
+        return None, len(load_dataset(source, wanted.obs, wanted.action, *bounds, max_episode_steps=limit, mmap=mmap))
     except ConfigError as error:
         return error, None
 

@@ -101,7 +101,9 @@ def _hashes(columns: list[NDArray[Any]]) -> NDArray[np.uint64]:
     total = np.zeros(len(columns[0]), np.uint64)
     rng = np.random.default_rng(0)
     for column in columns:
-        raw = np.ascontiguousarray(column).reshape(len(column), -1).view(np.uint8).astype(np.uint64)
+        raw = np.ascontiguousarray(column).reshape(len(column), -1).view(np.uint8)
+        if raw.shape[1] % 4 == 0:
+            raw = raw.view(np.uint32)  # a quarter of the work
         weights = rng.integers(1, 2**63, raw.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
-        total = (total ^ (total >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15) + (raw * weights).sum(1, dtype=np.uint64)
+        total = (total ^ (total >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15) + (raw.astype(np.uint64) * weights).sum(1)
     return total

@@ -59,7 +59,7 @@ def unchecked(where: str, columns: dict[str, Any], expected: Expected, *, scaled
 def _folder(folder: Path, expected: Expected) -> Dataset:
     from rl_training.data.formats.native import DATA, read_columns
 
-    manifest, where, columns = read_columns(folder)
+    manifest, where, columns = read_columns(folder, mmap=True)
     about = {"name": manifest["name"], "sha256": manifest["sha256"][DATA], "env_id": manifest["env_id"]}
     return Dataset(**unchecked(where, columns, expected, scaled=True), source=str(folder), **about)
 
@@ -109,4 +109,4 @@ def _narrow(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype == np.uint8 and values.ndim == 4:
         return values
     with np.errstate(over="ignore"):
-        return values.astype(np.float32)
+        return values.astype(np.float32, copy=False)
