@@ -28,9 +28,10 @@ def write_card(folder: Path) -> None:
     manifest = read_manifest(folder)
     made, env_id = manifest["made"], manifest["env_id"]
     found, scale = made["returns"], made["scale"]
+    how = "" if made["checkpoint"] is None else " (in evaluation, without exploration)"
     rows = {
         "policy": made["policy"],
-        "policy's return": f"{_number(made['policy_return'])} (of evaluations, without exploration)",
+        "policy's return": f"{_number(made['policy_return'])}{how}",
         "return of the data": f"mean {_number(found['mean'])}, from {_number(found['min'])} to {_number(found['max'])}, "
         f"over {found['whole_episodes']:,} whole episodes",
         "normalized score": _number(found["normalized_score"]) + ("" if scale is None else
