@@ -61,6 +61,8 @@ def _build(config: TrainConfig, folder: Path, qualities: Sequence[str], steps: i
 
     missing = [quality for quality in qualities if not (folder / quality).exists()]
     trained = train(config) if set(missing) - {"random"} else None
+    if trained is not None and not 0.2 < trained.way < 0.5:
+        print(f"note     medium is {trained.way:.0%} of the way from random to expert: no checkpoint is nearer to a third")
     for quality in qualities:
         target = folder / quality
         if quality in missing:
@@ -88,6 +90,8 @@ def _write(
         value = stage.mean
         acting = "the steps in the replay buffer of" if quality == "medium-replay" else "acting with exploration:"
         policy = f"{acting} {config.algo} after {stage.step:,} of {config.total_steps:,} env steps"
+        if trained is not None and stage == trained.medium:
+            policy += f", {trained.way:.0%} of the way from random to expert"
     bounds = scale(config, trained)
     made: dict[str, Any] = made_by("data suite", arguments) | {
         "quality": quality,

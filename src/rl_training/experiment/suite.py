@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ ALGORITHMS = {
     "Walker2d-v5": "sac",
 }
 QUALITIES = ("random", "medium", "medium-replay", "expert")
-STAGES = 40  # evaluations of a training, each with a checkpoint to choose from
+SAVES = 200  # checkpoints of a training to choose from
+EVALUATED = 5  # one of so many is evaluated while training
+CLOSEST = 16  # env steps between checkpoints, at least
 RANDOM_EPISODES = 10  # at least, to know what random actions return
 KEEP_ALL = 10_000
 
@@ -46,27 +49,21 @@ class Stage:
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training: its evaluated checkpoints, and what random actions return."""
+    """A finished training: its best checkpoint, one on the way there, and what random actions return."""
 
     run: Path
     random: float
-    stages: tuple[Stage, ...]
-
-    @property
-    def expert(self) -> Stage:
-        """The best one."""
-        return max(self.stages, key=lambda stage: stage.mean)
-
-    @property
-    def medium(self) -> Stage:
-        """The one on the way to the expert that is nearest to a third of it."""
-        target = self.random + (self.expert.mean - self.random) / 3
-        before = [stage for stage in self.stages if stage.step <= self.expert.step]
-        return min(before, key=lambda stage: abs(stage.mean - target))
+    expert: Stage
+    medium: Stage
 
     def stage(self, quality: str) -> Stage | None:
         """Whose data these are; None for random ones."""
         return {"random": None, "expert": self.expert}.get(quality, self.medium)
+
+    @property
+    def way(self) -> float:
+        """How far medium has come from random to expert."""
+        return (self.medium.mean - self.random) / (self.expert.mean - self.random or 1.0)
 
 
 def suite_config(env_id: str, root: Path, seed: int, total_steps: int | None, device: str) -> TrainConfig:
@@ -76,8 +73,9 @@ def suite_config(env_id: str, root: Path, seed: int, total_steps: int | None, de
     assert preset is not None, f"no preset for {algo} on {env_id}"
     given: dict[str, Any] = {"seed": seed, "output_dir": str(root), "tensorboard": False, "device": device}
     given |= {} if total_steps is None else {"total_steps": total_steps}
-    every = max(1, load_config(preset, given).total_steps // STAGES)
-    return load_config(preset, given | {"eval_every": every, "checkpoint_every": every, "checkpoint.keep": KEEP_ALL})
+    every = max(CLOSEST, load_config(preset, given).total_steps // SAVES)
+    often = {"checkpoint_every": every, "eval_every": EVALUATED * every, "checkpoint.keep": KEEP_ALL}
+    return load_config(preset, given | often)
 
 
 def train(config: TrainConfig) -> Trained:
@@ -87,7 +85,26 @@ def train(config: TrainConfig) -> Trained:
         run = algorithms.find(config.algo).from_config(config).learn().result.run_dir  # type: ignore[union-attr]
     elif read_run_info(run).get("status") != "finished":
         Run.resume(run, None, None, {}).train()
-    return Trained(run, random_return(config), tuple(_stages(run)))
+    random, stages = random_return(config), _stages(run)
+    expert = max(stages, key=lambda stage: stage.mean)
+    target = random + (expert.mean - random) / 3
+    # Agents may learn most of what they learn between two evaluations, so those in between are evaluated there.
+    low, high = crossing(stages, target)
+    kind = algorithms.find(config.algo)
+    between = [(path, step) for path, step in _saved(run) if low < step < high]
+    stages += [Stage(path, step, kind.load(path).evaluate(config.evaluation.num_episodes).mean) for path, step in between]
+    return Trained(run, random, expert, nearest(stages, target, expert.step))
+
+
+def crossing(stages: Sequence[Stage], target: float) -> tuple[int, int]:
+    """The steps between which the return first gets to the target; the last two where it never does."""
+    above = next((index for index, stage in enumerate(stages) if stage.mean >= target), len(stages) - 1)
+    return (stages[above - 1].step if above else 0), stages[above].step
+
+
+def nearest(stages: Sequence[Stage], target: float, last: int) -> Stage:
+    """The stage whose return is nearest to the target, among those up to a step."""
+    return min((stage for stage in stages if stage.step <= last), key=lambda stage: (abs(stage.mean - target), stage.step))
 
 
 def random_return(config: TrainConfig) -> float:
@@ -138,8 +155,11 @@ def _begun(config: TrainConfig) -> Path | None:
 def _stages(run: Path) -> list[Stage]:
     rows = map(json.loads, (run / "evaluations.jsonl").read_text().splitlines())
     means = {row["step"]: row["mean"] for row in rows}
-    steps = {path: int(short_name(path).removeprefix("step_")) for path in list_checkpoints(run / "checkpoints")}
-    stages = [Stage(path, step, means[step]) for path, step in steps.items() if step in means]
+    stages = [Stage(path, step, means[step]) for path, step in _saved(run) if step in means]
     if not stages:
         raise CheckpointError(f"{run} has no evaluated checkpoint.", fix="Remove it and start again")
     return stages
+
+
+def _saved(run: Path) -> list[tuple[Path, int]]:
+    return [(path, int(short_name(path).removeprefix("step_"))) for path in list_checkpoints(run / "checkpoints")]

@@ -13,21 +13,36 @@ from rl_training.config import find_preset, override
 from rl_training.errors import ConfigError
 from rl_training.experiment.callbacks import Callback
 from rl_training.experiment.data_card import returns_of
-from rl_training.experiment.suite import ALGORITHMS, Stage, Trained, scale, suite_config, train
+from rl_training.experiment.suite import ALGORITHMS, Stage, Trained, crossing, nearest, scale, suite_config, train
 
 
-def trained(*means: float, random: float = 0.0) -> Trained:
-    stages = tuple(Stage(Path(f"step_{100 * i}"), 100 * i, mean) for i, mean in enumerate(means, 1))
-    return Trained(Path("run"), random, stages)
+def stages(*means: float) -> list[Stage]:
+    return [Stage(Path(f"step_{100 * i}"), 100 * i, mean) for i, mean in enumerate(means, 1)]
 
 
-def test_medium_is_a_third_of_the_way_to_the_best() -> None:
-    found = trained(-1190, -1000, -860, -800, -300, -150, -160, -830, random=-1200)
-    assert (found.expert.mean, found.expert.step) == (-150, 600)
-    assert found.medium.mean == -860, "-850 is a third; what came after the best is not on the way"
+def trained(medium: float, expert: float, random: float) -> Trained:
+    return Trained(Path("run"), random, Stage(Path("e"), 600, expert), Stage(Path("m"), 300, medium))
+
+
+def test_medium_is_nearest_to_the_target_on_the_way_to_the_best() -> None:
+    seen = stages(-1190, -1000, -860, -800, -300, -150, -160, -850)
+    assert nearest(seen, -850, 600).mean == -860, "what came after the best is not on the way"
+    assert nearest(seen, -850, 800).mean == -850
+    assert nearest(stages(5.0), 99.0, 100).mean == 5.0
+    assert nearest(stages(2.0, 0.0, 1.0), 1.0, 200).step == 100, "of two that are as near the first"
+
+
+def test_the_target_is_looked_for_where_it_was_first_passed() -> None:
+    assert crossing(stages(-1190, -1000, -300, -900, -150), -850) == (200, 300)
+    assert crossing(stages(-100, -50), -850) == (0, 100)
+    assert crossing(stages(5, 4, 3), 9) == (200, 300), "training may end below random"
+
+
+def test_whose_data_these_are() -> None:
+    found = trained(-850, -150, random=-1200)
     assert found.stage("random") is None and found.stage("expert") == found.expert
     assert found.stage("medium") == found.stage("medium-replay") == found.medium
-    assert trained(5.0).medium.mean == 5.0
+    assert found.way == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("env_id", ALGORITHMS)
@@ -35,7 +50,8 @@ def test_the_suite_trains_by_its_presets(env_id: str, tmp_path: Path) -> None:
     assert find_preset(ALGORITHMS[env_id], env_id) is not None
     config = suite_config(env_id, tmp_path, 3, None, "cpu")
     assert (config.algo, config.seed, config.output_dir) == (ALGORITHMS[env_id], 3, str(tmp_path))
-    assert config.evaluation.every == config.checkpoint.every == config.total_steps // 40
+    assert config.checkpoint.every == config.total_steps // 200
+    assert config.evaluation.every == 5 * config.checkpoint.every, "so that what is evaluated is saved"
 
 
 def test_scales() -> None:
@@ -47,7 +63,7 @@ def test_scales() -> None:
         "whole_episodes": 3, "mean": -400, "min": -700, "max": -100, "normalized_score": 80
     }  # fmt: skip
     assert returns_of([], own)["mean"] is None and returns_of([1.0], None)["normalized_score"] is None
-    hopper = scale(suite_config("Hopper-v5", Path("x"), 0, None, "cpu"), trained(5.0))
+    hopper = scale(suite_config("Hopper-v5", Path("x"), 0, None, "cpu"), trained(1.0, 5.0, random=0.0))
     assert hopper is not None and hopper["expert"] == 3234.3 and "v2 bodies" in hopper["note"]
 
 
@@ -64,7 +80,13 @@ def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
     found = train(config)
     (run,) = tmp_path.iterdir()
     assert found.run == run and json.loads((run / "run.json").read_text())["status"] == "finished"
-    assert [stage.step for stage in found.stages] == list(range(4, 161, 4))
+    saved = sorted(path.name for path in run.glob("checkpoints/step_*"))
+    assert saved == [f"step_{step:09d}" for step in range(16, 161, 16)]
+    means = {row["step"]: row["mean"] for row in map(json.loads, (run / "evaluations.jsonl").read_text().splitlines())}
+    assert list(means) == [80, 160] and found.expert.mean == max(means.values())
+    assert found.medium.step <= found.expert.step and found.medium.checkpoint.name in saved
+    agent = find("dqn").load(found.medium.checkpoint)
+    assert found.medium.mean in (agent.evaluate(1).mean, means.get(found.medium.step))
     assert 10 < found.random < 40, "what random actions return in CartPole"
     before = sorted(path.stat().st_mtime_ns for path in run.rglob("*"))
     assert train(config) == found and sorted(path.stat().st_mtime_ns for path in run.rglob("*")) == before
