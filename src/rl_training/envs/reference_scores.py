@@ -65,3 +65,9 @@ def reference(name: str | None) -> Reference | None:
         known = [NAMED_OTHERWISE.get(word, word) for word in words]
         found = next((word for word in known if word in TABLE), None)
     return None if found is None else Reference(found, *TABLE[found], used_for=str(name))
+
+
+def normalized_score(name: str | None, value: float) -> float | None:
+    """A return on this task as a normalized score; None where there are no constants for it."""
+    found = reference(name)
+    return None if found is None else found.normalized(value)

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from rl_training.config import load_config
 from rl_training.data.batch import tree_map
 from rl_training.data.replay_buffer import ReplayBuffer
+from rl_training.data.rewards import RewardMap
 from rl_training.data.storage import Storage
 from rl_training.errors import ConfigError
 from rl_training.experiment.checkpointing import CheckpointStore
 from rl_training.experiment.recording import Recorded, cut
 from rl_training.experiment.resuming import make_agent
+from rl_training.experiment.runs import read_run_info
 
 
 def stored_steps(run_dir: Path, checkpoint: Path, limit: int | None = None) -> list[Recorded]:
@@ -33,10 +35,22 @@ def stored_steps(run_dir: Path, checkpoint: Path, limit: int | None = None) -> l
     storage.load_state_dict(state["storage"])
     wanted = len(storage) if limit is None else min(limit, len(storage))
     shares = np.full(storage.envs, wanted // storage.envs) + (np.arange(storage.envs) < wanted % storage.envs)
-    return [_of_one_env(storage, env, int(share)) for env, share in enumerate(shares) if share]
+    change = _reward_change(run_dir)
+    return [_of_one_env(storage, env, int(share), change) for env, share in enumerate(shares) if share]
 
 
-def _of_one_env(storage: Storage, env: int, newest: int) -> Recorded:
+def _reward_change(run_dir: Path) -> RewardMap:
+    """What a run that began with a dataset did to the rewards of its own steps, too; it can be undone, but for a clip."""
+    change = RewardMap(**(read_run_info(run_dir).get("dataset") or {}).get("reward", {}))
+    if change.clip is not None or not change.scale:
+        raise ConfigError(
+            f"{run_dir} learned from changed rewards, and its replay has only those: what the environment gave cannot be told.",
+            "They were clipped, or multiplied by 0.", "Record the agent itself by leaving out ,replay",
+        )  # fmt: skip
+    return change
+
+
+def _of_one_env(storage: Storage, env: int, newest: int, change: RewardMap) -> Recorded:
     slots = (storage.head - newest + np.arange(newest)) % storage.steps
     rows = slots * storage.envs + env
     whole = newest == storage.written  # nothing was overwritten or left out, so the first step began an episode
@@ -45,6 +59,7 @@ def _of_one_env(storage: Storage, env: int, newest: int) -> Recorded:
     rows = rows[usable]
     batch = storage.gather(rows, 1, 1.0)
     columns = {key: tree_map(lambda tensor: tensor.numpy(), batch[key]) for key in ("obs", "action", "reward", "next_obs")}
+    columns["reward"] = ((columns["reward"] - change.bias) / change.scale).astype(np.float32)
     columns |= {"terminated": batch["discount"].numpy() == 0.0, "truncated": storage.rows[rows, -2] != 0}
     returns = _whole_returns(columns["reward"], columns["terminated"] | columns["truncated"], whole)
     return Recorded(cut(columns), returns)

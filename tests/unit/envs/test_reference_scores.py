@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl_training.envs.reference_scores import TABLE, reference
+from rl_training.envs.reference_scores import TABLE, normalized_score, reference
 
 
 @pytest.mark.parametrize(
@@ -15,8 +15,9 @@ from rl_training.envs.reference_scores import TABLE, reference
     ],
 )  # fmt: skip
 def test_scores(value: float, env_id: str, score: float) -> None:
-    found = reference(env_id)
-    assert found is not None and round(found.normalized(value), 4) == score
+    found = normalized_score(env_id, value)
+    assert found is not None and round(found, 4) == score
+    assert normalized_score("Pendulum-v1", value) is None
 
 
 @pytest.mark.parametrize("task", TABLE)

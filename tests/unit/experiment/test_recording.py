@@ -12,6 +12,7 @@ import pytest
 
 from rl_training import DQN
 from rl_training.config import TrainConfig
+from rl_training.data.formats.native import write_dataset
 from rl_training.envs.scripted import CONTROLLERS
 from rl_training.errors import ConfigError
 from rl_training.experiment.behaviour import FunctionActor
@@ -125,6 +126,21 @@ def test_of_a_full_ring_the_newest_steps_are_there(tmp_path: Path) -> None:
     np.testing.assert_array_equal(few.columns["obs"], ring.columns["obs"][-40:])
     ends = ring.columns["terminated"] | ring.columns["truncated"]
     assert len(ring.returns) == ends[:-1].sum() - 1, "the first episode lost its beginning, the last has no end"
+
+
+def test_a_run_that_changed_its_rewards_gives_those_of_the_environment(tmp_path: Path) -> None:
+    prior = record(TrainConfig(algo="dqn", env_id="CartPole-v1"), [Source(None, 60)], seed=0)
+    write_dataset(prior, tmp_path / "prior")
+    mixed: dict[str, Any] = {"dataset": str(tmp_path / "prior"), "total_steps": 150, "offline_updates": 0}
+    run = run_with_replay(tmp_path / "a", **mixed, reward_scale=0.25, reward_bias=-3.0)
+    newest = CheckpointStore(run).list()[-1]
+    (part,) = stored_steps(run, newest)
+    assert set(part.columns["reward"].tolist()) == {1.0}, "CartPole's, and not 0.25 - 3"
+    totals = [json.loads(line)["total"] for line in (run / "episodes.jsonl").read_text().splitlines()]
+    assert part.returns == totals and len(totals) > 2
+    clipped = run_with_replay(tmp_path / "b", **mixed, reward="clip")
+    with pytest.raises(ConfigError, match="what the environment gave cannot be told"):
+        stored_steps(clipped, CheckpointStore(clipped).list()[-1])
 
 
 def test_a_run_without_replay_is_refused(tmp_path: Path) -> None:
