@@ -126,29 +126,16 @@ def mixed_pendulum(folder: Path, seed: int) -> Path:
 
 
 def scripted_mountain_car(folder: Path, seed: int) -> Path:
-    """10 episodes of pushing with full force the way the car is moving, which reaches the goal."""
-    import gymnasium as gym
-    import numpy as np
-
-    from rl_training.data.dataset import Dataset
+    """Ten episodes or so of pushing with full force the way the car is moving, which reaches the goal."""
+    from rl_training.config import TrainConfig
     from rl_training.data.formats.native import write_dataset
+    from rl_training.envs.scripted import rock_the_car
+    from rl_training.experiment.recording import Source, record
 
-    env = gym.make("MountainCarContinuous-v0")
-    rows: list[tuple[Any, ...]] = []
-    for episode in range(10):
-        obs, done = env.reset(seed=10 * seed + episode)[0], False
-        while not done:
-            action = np.array([0.999 if obs[1] >= 0 else -0.999], np.float32)
-            after, reward, terminated, truncated, _ = env.step(action)
-            rows.append((obs, action, np.float32(reward), terminated, truncated and not terminated, after))
-            obs, done = after, terminated or truncated
-    env.close()
-    names = ("obs", "action", "reward", "terminated", "truncated", "next_obs")
-    columns: dict[str, Any] = {name: np.stack(column) for name, column in zip(names, zip(*rows))}
-    assert columns["terminated"].sum() == 10, "every scripted episode reaches the goal"
+    data = record(TrainConfig(algo="sac", env_id="MountainCarContinuous-v0"), [Source(rock_the_car, 1_100)], seed)
+    assert data.terminated.sum() >= len(data.episode_starts()) - 1, "every scripted episode but the one cut reaches the goal"
     out = folder / f"scripted-mountain-car-{seed}"
-    data = Dataset(**columns, name=out.name, sha256="", source="recorded", env_id="MountainCarContinuous-v0")
-    write_dataset(data, out, made={"by": "full force the way the car is moving", "episodes": 10, "seed": seed})
+    write_dataset(data, out, made={"by": "full force the way the car is moving", "steps": len(data), "seed": seed})
     return out
 
 

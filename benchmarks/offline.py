@@ -69,10 +69,10 @@ def algorithms_for(env_id: str) -> list[str]:
 def train(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """One run, measured; in a process of its own."""
     import torch
-    from rl_training.envs.reference_scores import normalized_score
 
     from rl_training import algorithms
     from rl_training.config import from_keywords
+    from rl_training.envs.reference_scores import normalized_score
 
     torch.set_num_threads(1)
     name, changes = VARIANTS.get(label, (label, {}))

@@ -13,7 +13,7 @@ HEAVY = ("torch", "gymnasium", "numpy", "numba", "rich", "yaml", "safetensors")
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["train", "--help"], ["--version"], ["eval", "--help"], ["list", "algos"]]
+    "words", [["--help"], ["train", "--help"], ["--version"], ["eval", "--help"], ["data", "record", "--help"], ["list", "algos"]]
 )
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     code = (

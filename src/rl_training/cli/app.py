@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "train an algorithm on an environment: train ppo CartPole-v1"),
     "eval": ("evaluate", "play test episodes with a trained agent"),
     "resume": ("resume", "continue an interrupted run, bit for bit"),
+    "data": ("data", "record, inspect, mend and convert stored experience"),
     "report": ("report", "write report.html and curve.svg of a run"),
     "list": ("listing", "list envs, algos, presets or runs"),
     "check-env": ("check_env", "check that an environment keeps the Gymnasium contract"),

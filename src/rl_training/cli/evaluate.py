@@ -14,6 +14,7 @@ from rl_training.errors import ConfigError
 
 if TYPE_CHECKING:
     from rl_training.agent import Agent
+    from rl_training.envs.reference_scores import Reference
     from rl_training.runtime.evaluator import Evaluation
 
 SUMMARY = Path("eval", "summary.json")
@@ -32,6 +33,9 @@ def run(arguments: list[str]) -> int:
     print(f"{agent.config.algo} on {agent.config.env_id}   {folder}")
     print(f"return {result}   min {min(result.returns):.1f}, median {statistics.median(result.returns):.1f}, "
           f"max {max(result.returns):.1f}   seed {agent.config.seed}")  # fmt: skip
+    scores = score_reference(agent)
+    if scores is not None:
+        print(f"normalized score {scores.normalized(result.mean):.1f}   ({scores.note})")
     written = write_summary(folder, agent, result, deterministic=not options.stochastic)
     print(f"written to {written}")
     return 0
@@ -54,26 +58,40 @@ def find(name: str, last: bool = False) -> Path:
     return found
 
 
-def evaluate(
-    folder: Path, episodes: int, seed: int | None = None, *, deterministic: bool = True
-) -> tuple[Agent, Evaluation]:
-    """The agent of a checkpoint, and how it did."""
+def load(folder: Path) -> Agent:
+    """The agent of a checkpoint."""
     import torch
 
     from rl_training import algorithms
     from rl_training.config import load_config
 
-    config = load_config(_home(folder) / "config.yaml", preset=False)
+    config = load_config(home(folder) / "config.yaml", preset=False)
     agent = algorithms.find(config.algo).load(folder)
     torch.set_num_threads(agent.config.runtime.threads)
+    return agent
+
+
+def evaluate(
+    folder: Path, episodes: int, seed: int | None = None, *, deterministic: bool = True
+) -> tuple[Agent, Evaluation]:
+    """The agent of a checkpoint, and how it did."""
+    agent = load(folder)
     if seed is not None:
         agent.config = dataclasses.replace(agent.config, seed=seed)
     return agent, agent.evaluate(episodes, deterministic)
 
 
+def score_reference(agent: Agent) -> Reference | None:
+    """The constants for a normalized score of the agent's environment, or of the dataset that it learned from."""
+    from rl_training.envs.reference_scores import reference
+
+    data = agent.config.dataset or ""
+    return reference(agent.config.env_id) or reference(data if data.startswith("minari:") else Path(data).stem)
+
+
 def write_summary(checkpoint: Path, agent: Agent, result: Evaluation, *, deterministic: bool) -> Path:
     """Every return with what it takes to get them again, in `eval/summary.json` beside the checkpoints."""
-    home = _home(checkpoint)
+    folder = home(checkpoint)
     summary = {
         "checkpoint": checkpoint.name,
         "algo": agent.config.algo,
@@ -91,12 +109,18 @@ def write_summary(checkpoint: Path, agent: Agent, result: Evaluation, *, determi
     }
     if result.successes is not None:
         summary |= {"success_rate": result.success_rate, "successes": result.successes}
-    _atomic.make_dir(home / SUMMARY.parent)
-    _atomic.write_bytes(home / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
-    return home / SUMMARY
+    scores = score_reference(agent)
+    if scores is not None:
+        summary |= {
+            "normalized_score": scores.normalized(result.mean),
+            "normalized_by": {"task": scores.task, "random": scores.low, "expert": scores.high, "note": scores.note},
+        }
+    _atomic.make_dir(folder / SUMMARY.parent)
+    _atomic.write_bytes(folder / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
+    return folder / SUMMARY
 
 
-def _home(checkpoint: Path) -> Path:
+def home(checkpoint: Path) -> Path:
     """The run or saved agent that a checkpoint is in."""
     for path in checkpoint.parents:
         if (path / "config.yaml").is_file():

@@ -88,17 +88,25 @@ def load_dataset(
     action_high: ArrayLike | None = None,
     *,
     max_episode_steps: int = 1000,
+    mmap: bool = False,
 ) -> Dataset:
     """Read a D4RL file (.hdf5, .h5), a folder made by `write_dataset`, or `minari:ID`.
 
     With `obs` and `action`, data of another environment are refused. Actions between `action_low` and `action_high` are
     brought to [-1, 1]; without bounds they must be there already (Minari knows its own). Our own folders hold scaled
     actions, so there the bounds only say which dimensions have any. `max_episode_steps` finds the time limits of old
-    D4RL files without `timeouts`.
+    D4RL files without `timeouts`. With `mmap`, the arrays of our own folders are views of the file, so that data larger than the
+    memory can be read; the other layouts have to be converted first.
     """
     from rl_training.data.formats import Expected
 
     expected = Expected(obs, action, action_low, action_high)
+    if mmap and not Path(path_or_id).is_dir() and (path_or_id.startswith("minari:") or Path(path_or_id).is_file()):
+        raise ConfigError(
+            f"{path_or_id} cannot be read from its file step by step.",
+            "Its layout keeps observations once, or compressed.",
+            f"Convert it first: rl-training data convert {path_or_id} DIR",
+        )
     if path_or_id.startswith("minari:"):
         from rl_training.data.formats.minari import read_minari
 
@@ -107,7 +115,7 @@ def load_dataset(
     if path.is_dir():
         from rl_training.data.formats.native import read_dataset
 
-        return read_dataset(path, expected)
+        return read_dataset(path, expected, mmap=mmap)
     if path.is_file() and path.suffix in (".hdf5", ".h5"):
         from rl_training.data.formats.d4rl import read_d4rl
 

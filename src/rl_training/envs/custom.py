@@ -1,6 +1,6 @@
-"""Environments of the user's own: `file:my_env.py:MyEnv` and `package.module:factory`.
+"""Environments of the user's own, `file:my_env.py:MyEnv` and `package.module:factory`, and functions: `file:my_policy.py:act`.
 
-Both run the user's code with the user's rights: on the command line, in Python, and when a run whose config names one is
+All run the user's code with the user's rights: on the command line, in Python, and when a run whose config names one is
 resumed or evaluated. Only resume runs of others whose environment you would run yourself.
 """
 
@@ -43,6 +43,22 @@ def load_factory(env_id: str) -> EnvFactory | str:
             f"Cannot import '{module_name}' for the environment '{env_id}'.", str(error), "Is it on PYTHONPATH?"
         ) from error
     return name if name in gym.registry else _attribute(module, name, env_id)
+
+
+def load_function(name: str) -> Callable[..., Any]:
+    """The function that `file:my_policy.py:act` names."""
+    path, _, function = name.removeprefix("file:").rpartition(":")
+    if not path:
+        raise ConfigError(f"'{name}' lacks the name of the function.", fix="Write file:my_policy.py:act")
+    module = _load_file(Path(path).expanduser(), name)
+    found: Callable[..., Any] | None = getattr(module, function, None)
+    if callable(found):
+        return found
+    functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+    raise ConfigError(
+        f"'{name}': {path} has no function '{function}'. {did_you_mean(function, functions)}".rstrip(),
+        f"Functions it has: {', '.join(functions) or 'none'}",
+    )
 
 
 def source_file(env_id: str) -> Path | None:

@@ -16,6 +16,7 @@ from rl_training.errors import ConfigError
 from rl_training.runtime.rng import preserved
 
 MAX_EVALUATION_ENVS = 10
+UNKNOWN_LIMIT = 1000  # the steps after which D4RL takes episodes to be cut
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,9 +107,9 @@ def _maker_of(envs: gym.vector.VectorEnv[Any, Any, Any]) -> Callable[[], gym.Env
 def time_limit(config: TrainConfig) -> int:
     """Steps after which episodes are cut, where the environment's registration says so; else what D4RL assumes."""
     try:
-        return gym.spec(config.env_id).max_episode_steps or 1000
+        return gym.spec(config.env_id).max_episode_steps or UNKNOWN_LIMIT
     except gym.error.Error:
-        return 1000
+        return UNKNOWN_LIMIT
 
 
 def _adapter(config: TrainConfig, source: Any, num_envs: int) -> EnvAdapter:

@@ -20,7 +20,8 @@ from rl_training import _atomic
 from rl_training.data.dataset import Dataset, load_dataset
 from rl_training.data.formats import Expected, sha256
 from rl_training.data.formats.d4rl import read_d4rl
-from rl_training.data.formats.minari import read_minari, write_minari
+from rl_training.data.formats.minari import read_minari
+from rl_training.data.formats.minari_writer import write_minari
 from rl_training.data.formats.native import read_dataset, write_dataset
 from rl_training.envs.spaces import action_translator
 from rl_training.errors import ConfigError, MissingExtraError, StorageError, UserError

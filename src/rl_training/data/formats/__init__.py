@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rl_training.data.blocks import first_row
 from rl_training.errors import ConfigError
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
 
@@ -44,8 +45,8 @@ class Expected:
         return lowest, highest
 
 
-def numbers(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:
-    """A column of `length` finite numbers."""
+def column(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:
+    """A column of `length` numbers."""
     if values.dtype.kind not in "fiub":
         raise ConfigError(f"{where}: {key} holds {values.dtype}, and not numbers.", fix="Store it as float32 or bool.")
     found = len(values) if values.ndim else 0
@@ -55,10 +56,16 @@ def numbers(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[
             "All keys describe the same steps, so their lengths must agree.",
             "Write or download the dataset again.",
         )
-    if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
-        position = np.unravel_index(int(np.argmin(finite)), values.shape)
+    return values
+
+
+def numbers(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[Any]:
+    """A column of `length` finite numbers."""
+    values = column(where, key, values, length)
+    if values.dtype.kind == "f" and (row := first_row(lambda block: ~np.isfinite(block), values)) is not None:
+        one = np.ravel(values[row])
         raise ConfigError(
-            f"{where}: {key} row {position[0]} is {values[position]}.",
+            f"{where}: {key} row {row} is {one[~np.isfinite(one)][0]}.",
             "One such value makes every weight NaN.",
             "Leave out the episode that it belongs to, and write the dataset again.",
         )
@@ -83,10 +90,9 @@ def rewards(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[
 def flags(where: str, key: str, values: NDArray[Any], length: int) -> NDArray[np.bool_]:
     """One bool per row; files store them as bool, 0/1 or 0.0/1.0."""
     values = scalars(where, key, values, length)
-    if values.dtype.kind != "b" and (wrong := (values != 0) & (values != 1)).any():
-        row = int(np.argmax(wrong))
+    if values.dtype.kind != "b" and (row := first_row(lambda block: (block != 0) & (block != 1), values)) is not None:
         raise ConfigError(f"{where}: {key} row {row} is {values[row]}.", "It is a flag, so it must be 0 or 1.")
-    return values.astype(np.bool_)
+    return values.astype(np.bool_, copy=False)
 
 
 def observations(where: str, key: str, values: Any, length: int, spec: ObsSpec | None) -> Any:
@@ -135,26 +141,27 @@ def actions(
     if spec.kind == "continuous":
         return _unit(where, key, flat, expected, scaled)
     limit = np.asarray(spec.nvec or np.inf)
-    if (wrong := (flat != np.floor(flat)) | (flat < 0) | (flat >= limit)).any():
-        row, column = (int(i) for i in np.argwhere(wrong)[0])
+
+    def impossible(block: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray((block != np.floor(block)) | (block < 0) | (block >= limit))
+
+    if (row := first_row(impossible, flat)) is not None:
+        column = int(np.argmax(impossible(flat[row])))
         largest = f"0 to {spec.nvec[column] - 1}" if spec.nvec else "0 and up"
         raise ConfigError(
             f"{where}: {key} row {row} is {flat[row, column]}: the choices are {largest}, whole numbers.", *OTHER_ENV
         )
-    return flat.astype(np.int64).reshape((length, *spec.shape) if spec.nvec else values.shape)
+    return flat.astype(np.int64, copy=False).reshape((length, *spec.shape) if spec.nvec else values.shape)
 
 
 def _unit(where: str, key: str, flat: NDArray[Any], expected: Expected, scaled: bool) -> NDArray[np.float32]:
-    low, high = expected.bounds(flat.shape[1])
-    bounded = np.isfinite(low) & np.isfinite(high)  # other dimensions pass through, as in the environment
-    if scaled:
-        low, high = np.full_like(low, -1.0), np.full_like(high, 1.0)
-    unit = _float32(where, key, flat).copy()
-    centre, half = (high + low)[bounded] / 2, (high - low)[bounded] / 2
-    unit[:, bounded] = (flat[:, bounded] - centre) / half
-    outside = bounded & ~(np.abs(unit) <= 1 + BOUND_TOLERANCE)
-    if outside.any():
-        row, column = (int(i) for i in np.argwhere(outside)[0])
+    low, high, bounded = scaling(flat.shape[1], expected, scaled)
+    unit = _float32(where, key, flat)
+    if not scaled:
+        unit = unit.copy()
+        unit[:, bounded] = to_unit(flat, low, high, bounded)
+    if (row := first_row(lambda block: bounded & ~(np.abs(block) <= 1 + BOUND_TOLERANCE), unit)) is not None:
+        column = int(np.argmax(bounded & ~(np.abs(unit[row]) <= 1 + BOUND_TOLERANCE)))
         unknown = not scaled and expected.action_low is None
         advice = ("Without bounds, actions must be in [-1, 1].", "Give action_low and action_high.")
         raise ConfigError(
@@ -162,8 +169,29 @@ def _unit(where: str, key: str, flat: NDArray[Any], expected: Expected, scaled: 
             f"outside {low[column]:g} to {high[column]:g}.",
             *(advice if unknown else OTHER_ENV),
         )
-    unit[:, bounded] = unit[:, bounded].clip(-1.0, 1.0)
+    if first_row(lambda block: bounded & (np.abs(block) > 1.0), unit) is not None:
+        unit = unit.copy()
+        unit[:, bounded] = unit[:, bounded].clip(-1.0, 1.0)
     return unit
+
+
+def scaling(
+    size: int, expected: Expected, scaled: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """The stored bounds of each action dimension, and which have two of them; the others pass through, as in the environment."""
+    low, high = expected.bounds(size)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    if scaled:
+        low, high = np.full_like(low, -1.0), np.full_like(high, 1.0)
+    return low, high, bounded
+
+
+def to_unit(
+    flat: NDArray[Any], low: NDArray[np.float64], high: NDArray[np.float64], bounded: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """The bounded dimensions, brought from their bounds to [-1, 1]."""
+    centre, half = (high + low)[bounded] / 2, (high - low)[bounded] / 2
+    return np.asarray((flat[:, bounded] - centre) / half)
 
 
 def _float32(where: str, key: str, values: NDArray[Any]) -> NDArray[np.float32]:

@@ -31,7 +31,7 @@ def read_d4rl(
     """
     expected = expected or Expected()
     where = str(path)
-    columns = _read(path, (*MANDATORY, "timeouts", *["next_observations"] * keep_timeouts))
+    columns = read_columns(path, (*MANDATORY, "timeouts", *["next_observations"] * keep_timeouts))
     count = len(columns["observations"]) if columns["observations"].ndim else 0
     if count < 2:
         raise ConfigError(f"{where} holds {count} steps: a transition needs two.", fix=AGAIN)
@@ -43,7 +43,8 @@ def read_d4rl(
         timeout = flags(where, "timeouts", columns["timeouts"], count)
         _refuse_merged_flags(where, terminated, timeout, keep_timeouts)
     else:
-        timeout = _counted_timeouts(terminated, max_episode_steps)
+        timeout = counted_timeouts(terminated, max_episode_steps)
+    next_obs = None
     if keep_timeouts:
         if "next_observations" not in columns:
             raise ConfigError(
@@ -51,25 +52,29 @@ def read_d4rl(
                 "The observation after the cut was not stored.",
                 "Read it with keep_timeouts=False.",
             )
-        rows = np.arange(count)
-        truncated = timeout & ~terminated
         next_obs = observations(where, "next_observations", columns["next_observations"], count, expected.obs)
+    stored = {"obs": obs, "action": action, "reward": reward, "terminated": terminated}
+    return transitions(path, stored, timeout, next_obs)
+
+
+def transitions(path: Path, columns: dict[str, Any], timeout: NDArray[np.bool_], next_obs: Any = None) -> Dataset:
+    """The rows that have a successor: all where `next_obs` is given, else those that D4RL's own reading keeps."""
+    if next_obs is not None:
+        rows = np.arange(len(timeout))
+        truncated = timeout & ~columns["terminated"]
     else:
         rows = np.flatnonzero(~timeout[:-1])
-        truncated = np.append(timeout[1:], False) & ~terminated
-        next_obs = obs[1:]
+        truncated = np.append(timeout[1:], False) & ~columns["terminated"]
+        next_obs = columns["obs"][1:]
     if not len(rows):
-        raise ConfigError(f"{where} holds no complete transition: every row is a timeout.", fix=AGAIN)
+        raise ConfigError(f"{path} holds no complete transition: every row is a timeout.", fix=AGAIN)
     return Dataset(
-        obs=obs[rows],
-        action=action[rows],
-        reward=reward[rows],
-        terminated=terminated[rows],
+        **{key: values[rows] for key, values in columns.items()},
         truncated=truncated[rows],
         next_obs=next_obs[rows],
         name=path.stem,
         sha256=sha256(path),
-        source=where,
+        source=str(path),
     )
 
 
@@ -86,13 +91,21 @@ def _refuse_merged_flags(
         )
 
 
-def _counted_timeouts(terminated: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
+def counted_timeouts(terminated: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
+    """Where episodes were cut in files that do not say so: after `limit` steps from the last termination."""
     rows = np.arange(len(terminated))
     after_terminal = np.append(0, np.where(terminated, rows + 1, 0)[:-1])
     return (rows - np.maximum.accumulate(after_terminal)) % limit == limit - 1
 
 
-def _read(path: Path, keys: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def has_successors(path: Path) -> bool:
+    """Whether the file says where each row led."""
+    with open_hdf5(path) as file:
+        return "next_observations" in file
+
+
+def read_columns(path: Path, keys: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """The arrays of these keys that the file has, unchecked; the mandatory ones must be there."""
     with open_hdf5(path) as file:
         names = sorted(file)
         missing = [key for key in MANDATORY if key not in names]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 
 from rl_training.data.batch import tree_map
 from rl_training.data.dataset import Dataset
-from rl_training.data.formats import DAMAGE, Expected, actions, flags, observations, rewards, sha256
+from rl_training.data.formats import DAMAGE, Expected, actions, column, flags, observations, rewards, sha256
 from rl_training.data.formats.d4rl import is_stored_here, link_refused, open_hdf5
+from rl_training.data.formats.unchecked import unchecked
 from rl_training.envs.spaces import ObsTranslator
 from rl_training.errors import ConfigError, MissingExtraError, did_you_mean
-from rl_training.specs import ActionSpec, action_spec
+from rl_training.specs import action_spec
 
 MAX_METADATA_BYTES = 1 << 20
+
+EpisodeReader: TypeAlias = Callable[[str, Any, ObsTranslator, gym.Space[Any], Expected], dict[str, Any]]
 
 
 def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
@@ -28,8 +31,16 @@ def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
     Actions are brought to [-1, 1] by the dataset's own action space unless `expected` has bounds. A step that is both a
     termination and a truncation counts as a termination; an episode with neither at its end counts as truncated there.
     """
-    minari = _minari("Reading Minari datasets")
-    expected = expected or Expected()
+    return _read(dataset_id, expected or Expected(), _episode)
+
+
+def read_minari_unchecked(dataset_id: str, expected: Expected) -> Dataset:
+    """The same with values as they are stored, however wrong; only lengths are checked."""
+    return _read(dataset_id, expected, _unchecked_episode)
+
+
+def _read(dataset_id: str, expected: Expected, episode_of: EpisodeReader) -> Dataset:
+    minari = require_minari("Reading Minari datasets")
     where = f"minari:{dataset_id}"
     folder = _checked_data(minari, dataset_id)
     try:
@@ -37,7 +48,7 @@ def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
         translator = ObsTranslator(stored.observation_space)
         space = stored.action_space
         env_spec = stored.env_spec
-        episodes = [_episode(where, one, translator, space, expected) for one in stored if len(one)]
+        episodes = [episode_of(where, one, translator, space, expected) for one in stored if len(one)]
     except ImportError as error:
         raise ConfigError(f"{where} needs another package to be read.", str(error)) from error
     except DAMAGE as error:
@@ -47,7 +58,7 @@ def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
     if not episodes:
         raise ConfigError(f"{where} holds no transitions.", fix=f"minari download --force {dataset_id}")
     return Dataset(
-        **{key: _join([episode[key] for episode in episodes]) for key in episodes[0]},
+        **{key: concatenate([episode[key] for episode in episodes]) for key in episodes[0]},
         name=dataset_id,
         sha256=sha256(folder),
         source=where,
@@ -55,29 +66,19 @@ def read_minari(dataset_id: str, expected: Expected | None = None) -> Dataset:
     )
 
 
-def write_minari(dataset: Dataset, dataset_id: str, action: ActionSpec | None = None) -> None:
-    """Make a local Minari dataset of every step, with actions as they are here (continuous ones in [-1, 1]).
-
-    `action` says how many choices there are; without it, the largest stored one is taken to be the last. Inside an
-    episode each observation must be the successor of the row before, because Minari stores it once.
-    """
-    minari = _minari("Writing Minari datasets")
-    if (folder := _folder(dataset_id)).exists():
-        raise ConfigError(f"{folder} exists already.", "Nothing is overwritten.", "Choose another name or version.")
-    starts = dataset.episode_starts()
-    buffers = [_buffer(dataset, start, end) for start, end in zip(starts, np.append(starts[1:], len(dataset)))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about the optional description of who made it and how
-        minari.create_dataset_from_buffers(
-            dataset_id,
-            buffers,
-            observation_space=_observation_space(dataset.obs),
-            action_space=_action_space(dataset.action, action),
-            jpeg_encoding=False,
-        )
+def env_of_minari(dataset_id: str) -> str | None:
+    """The environment that a local dataset says it is of; its episodes are not read."""
+    _checked_data(require_minari("Reading Minari datasets"), dataset_id)
+    try:
+        spec = json.loads((folder_of(dataset_id) / "data" / "metadata.json").read_bytes()).get("env_spec")
+        found = json.loads(spec)["id"] if spec else None
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
 
 
-def _minari(task: str) -> Any:
+def require_minari(task: str) -> Any:
+    """The minari package, with what it needs to read and write."""
     try:
         import h5py  # noqa: F401 (minari imports it late, with an error of its own)
         import minari
@@ -86,7 +87,8 @@ def _minari(task: str) -> Any:
     return minari
 
 
-def _folder(dataset_id: str) -> Path:
+def folder_of(dataset_id: str) -> Path:
+    """Where a local dataset of this name is, or would be."""
     from minari.dataset.minari_dataset import parse_dataset_id
     from minari.storage import get_dataset_path
 
@@ -101,7 +103,7 @@ def _folder(dataset_id: str) -> Path:
 
 def _checked_data(minari: Any, dataset_id: str) -> Path:
     """The data folder, once it is known that reading it runs no code and follows no link out of it."""
-    folder = _folder(dataset_id) / "data"
+    folder = folder_of(dataset_id) / "data"
     metadata_path = folder / "metadata.json"
     if not metadata_path.is_file():
         raise ConfigError(
@@ -150,7 +152,33 @@ def _episode(
     }
 
 
+def _unchecked_episode(
+    where: str, episode: Any, translator: ObsTranslator, space: gym.Space[Any], expected: Expected
+) -> dict[str, Any]:
+    where, steps = f"{where} episode {episode.id}", len(episode)
+    obs = tree_map(lambda a: column(where, "observations", a, steps + 1), translator.batch(episode.observations))
+    columns = unchecked(
+        where,
+        {
+            "obs": tree_map(lambda a: a[:-1], obs),
+            "action": _from_zero(episode.actions, space),
+            "reward": episode.rewards,
+            "terminated": episode.terminations,
+            "truncated": episode.truncations,
+            "next_obs": tree_map(lambda a: a[1:], obs),
+        },
+        _bounds(where, space, expected),
+    )
+    columns["truncated"][-1] |= not columns["terminated"][-1]
+    return columns
+
+
 def _actions(where: str, values: Any, steps: int, space: gym.Space[Any], expected: Expected) -> NDArray[Any]:
+    return actions(where, "actions", _from_zero(values, space), steps, _bounds(where, space, expected))
+
+
+def _bounds(where: str, space: gym.Space[Any], expected: Expected) -> Expected:
+    """What is expected of actions: the caller's bounds come first, since the policy acts through them."""
     own = action_spec(space)
     spec = expected.action or own
     if spec.kind != own.kind:
@@ -158,42 +186,15 @@ def _actions(where: str, values: Any, steps: int, space: gym.Space[Any], expecte
     low, high = expected.action_low, expected.action_high
     if isinstance(space, gym.spaces.Box) and low is None:
         low, high = space.low, space.high
-    if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete):
-        values = values - space.start
-    return actions(where, "actions", values, steps, Expected(expected.obs, spec, low, high))
+    return Expected(expected.obs, spec, low, high)
 
 
-def _buffer(dataset: Dataset, start: int, end: int) -> Any:
-    from minari.data_collector import EpisodeBuffer
-
-    rows = slice(start, end)
-    last = tree_map(lambda a: a[end - 1 : end], dataset.next_obs)
-    return EpisodeBuffer(
-        observations=_join([tree_map(lambda a: a[rows], dataset.obs), last]),
-        actions=dataset.action[rows],
-        rewards=dataset.reward[rows],
-        terminations=dataset.terminated[rows],
-        truncations=dataset.truncated[rows] & ~dataset.terminated[rows],
-        infos={},
-    )
+def _from_zero(values: Any, space: gym.Space[Any]) -> Any:
+    return values - space.start if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete) else values
 
 
-def _join(parts: list[Any]) -> Any:
+def concatenate(parts: list[Any]) -> Any:
+    """One array, or dict of arrays, after another."""
     if isinstance(parts[0], dict):
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return np.concatenate(parts)
-
-
-def _observation_space(obs: Any) -> gym.Space[Any]:
-    if isinstance(obs, dict):
-        return gym.spaces.Dict({key: _observation_space(part) for key, part in obs.items()})
-    if obs.dtype == np.uint8:
-        return gym.spaces.Box(0, 255, obs.shape[1:], np.uint8)
-    return gym.spaces.Box(-np.inf, np.inf, obs.shape[1:], np.float32)
-
-
-def _action_space(action: NDArray[Any], spec: ActionSpec | None) -> gym.Space[Any]:
-    if action.dtype == np.float32:
-        return gym.spaces.Box(-1.0, 1.0, action.shape[1:], np.float32)
-    choices = [int(n) for n in (spec.nvec if spec else action.reshape(len(action), -1).max(0) + 1)]
-    return gym.spaces.Discrete(choices[0]) if action.ndim == 1 else gym.spaces.MultiDiscrete(choices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rl_training import _atomic
+from rl_training.data.blocks import first_row
 from rl_training.data.dataset import Dataset
 from rl_training.data.formats import DAMAGE, Expected, actions, flags, numbers, observations, rewards, sha256
+from rl_training.data.formats.tensors import load_tensors, mapped_tensors
 from rl_training.errors import ConfigError
 
 FORMAT = 1
@@ -30,8 +33,7 @@ def write_dataset(dataset: Dataset, out_dir: str | Path, made: dict[str, Any] | 
     from safetensors.numpy import save
 
     out = Path(out_dir)
-    if out.exists():
-        raise ConfigError(f"{out} exists already.", "Nothing is overwritten.", "Choose another name, or remove it.")
+    refuse_existing(out)
     columns = dataset.columns() | {"truncated": dataset.truncated & ~dataset.terminated}
     tensors = {key: np.ascontiguousarray(column) for key, column in _flatten(columns).items()}
     for key, column in tensors.items():
@@ -59,28 +61,27 @@ def write_dataset(dataset: Dataset, out_dir: str | Path, made: dict[str, Any] | 
         raise
 
 
-def read_dataset(folder: str | Path, expected: Expected | None = None) -> Dataset:
-    """Read a folder made by `write_dataset`, after comparing its hash."""
+def refuse_existing(out: Path) -> None:
+    """ConfigError when the name is taken: to be asked before the work, too."""
+    if out.exists():
+        raise ConfigError(f"{out} exists already.", "Nothing is overwritten.", "Choose another name, or remove it.")
+
+
+def read_dataset(folder: str | Path, expected: Expected | None = None, *, mmap: bool = False) -> Dataset:
+    """Read a folder made by `write_dataset`, after comparing its hash.
+
+    With `mmap`, the arrays are views of the file: rows are read from it when they are looked at, and the file is never changed.
+    """
     folder, expected = Path(folder), expected or Expected()
-    manifest = _manifest(folder)
-    if not (folder / DATA).is_file() or sha256(folder / DATA) != manifest["sha256"][DATA]:
-        raise ConfigError(f"{folder / DATA} is damaged or missing: its hash differs from {MANIFEST}.", fix=AGAIN)
-    columns = _tensors(folder / DATA)
-    env_id = manifest["env_id"]
-    where = f"{folder} ({env_id})" if env_id else str(folder)
-    needed = {"obs", "action", "reward", "terminated", "truncated", "next_obs"}
-    if set(columns) != needed:
-        found, wanted = (", ".join(sorted(keys)) or "nothing" for keys in (columns, needed))
-        keys = f"Found: {found}. Expected: {wanted}."
-        raise ConfigError(f"{where}: {DATA} has not the keys of a dataset.", keys, AGAIN)
+    manifest, where, columns = read_columns(folder, mmap=mmap)
     count = len(columns["reward"]) if columns["reward"].ndim else 0
     if not count:
         raise ConfigError(f"{where} holds no transitions.", fix=AGAIN)
     terminated = flags(where, "terminated", columns["terminated"], count)
     truncated = flags(where, "truncated", columns["truncated"], count)
-    if (both := terminated & truncated).any():
+    if (row := first_row(np.logical_and, terminated, truncated)) is not None:
         raise ConfigError(
-            f"{where}: terminated and truncated are both set in row {int(np.argmax(both))}.",
+            f"{where}: terminated and truncated are both set in row {row}.",
             "An episode that ended has no value after it, one that was cut has: the row cannot be both.",
             AGAIN,
         )
@@ -94,11 +95,27 @@ def read_dataset(folder: str | Path, expected: Expected | None = None) -> Datase
         name=manifest["name"],
         sha256=manifest["sha256"][DATA],
         source=str(folder),
-        env_id=env_id,
+        env_id=manifest["env_id"],
     )
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def read_columns(folder: Path, *, mmap: bool = False) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """The manifest, what to call the dataset in messages, and its columns, of which only the hash has been checked."""
+    manifest = read_manifest(folder)
+    if not (folder / DATA).is_file() or sha256(folder / DATA) != manifest["sha256"][DATA]:
+        raise ConfigError(f"{folder / DATA} is damaged or missing: its hash differs from {MANIFEST}.", fix=AGAIN)
+    columns = _nested(_read_tensors(folder / DATA, mapped_tensors if mmap else load_tensors))
+    where = f"{folder} ({manifest['env_id']})" if manifest["env_id"] else str(folder)
+    needed = {"obs", "action", "reward", "terminated", "truncated", "next_obs"}
+    if set(columns) != needed:
+        found, wanted = (", ".join(sorted(keys)) or "nothing" for keys in (columns, needed))
+        keys = f"Found: {found}. Expected: {wanted}."
+        raise ConfigError(f"{where}: {DATA} has not the keys of a dataset.", keys, AGAIN)
+    return manifest, where, columns
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `dataset.json` says."""
     path = folder / MANIFEST
     if not path.is_file():
         names = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
@@ -125,20 +142,24 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _tensors(path: Path) -> dict[str, Any]:
-    from safetensors import SafetensorError, safe_open
+def _read_tensors(path: Path, read: Callable[[Path], dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    from safetensors import SafetensorError
 
-    columns: dict[str, Any] = {}
     try:
-        with safe_open(path, framework="numpy") as file:
-            for key in file.keys():  # noqa: SIM118 (not a dict)
-                column, _, part = key.partition(".")
-                if part:
-                    columns.setdefault(column, {})[part] = file.get_tensor(key)
-                else:
-                    columns[column] = file.get_tensor(key)
+        return read(path)
     except (SafetensorError, *DAMAGE) as error:
         raise ConfigError(f"{path} is damaged.", str(error), AGAIN) from error
+
+
+def _nested(tensors: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """The inverse of `_flatten`."""
+    columns: dict[str, Any] = {}
+    for key, tensor in tensors.items():
+        column, _, part = key.partition(".")
+        if part:
+            columns.setdefault(column, {})[part] = tensor
+        else:
+            columns[column] = tensor
     return columns
 
 
