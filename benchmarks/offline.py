@@ -1,7 +1,7 @@
 """How well do the offline algorithms learn from the same stored data? Each algorithm over several seeds, stored with its curves.
 
     python benchmarks/offline.py pendulum-mixed                      # every algorithm, two runs at a time
-    python benchmarks/offline.py hopper-medium --algos iql td3_bc --seeds 3 --jobs 8 --device cuda --matmul tf32
+    python benchmarks/offline.py hopper-medium walker2d-medium --algos iql td3_bc --jobs 16 --device cuda --matmul tf32
 
 The data are made first, unless they lie under --data from an earlier call. Settings are those of the presets. What is stored in
 benchmarks/results/offline/SUITE.json is not run again. A score is the mean return of 20 fresh episodes with the weights of the
@@ -126,40 +126,45 @@ def about(data: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def store(suite: str, runs: dict[str, list[dict[str, Any]]], data: dict[str, Any]) -> None:
-    from rl_training.experiment.manifest import versions
-
-    report = {
-        "suite": suite, "env_id": SUITES[suite].env_id, "data": data,
-        "data_command": "rl-training " + " ".join(SUITES[suite].command),
-        "command": f"python benchmarks/offline.py {suite}", "versions": versions(), "episodes": EPISODES,
-        "hardware": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores{gpu()}",
-        "date": datetime.now(UTC).date().isoformat(),
-        "runs": {name: sorted(rows, key=lambda row: row["seed"]) for name, rows in sorted(runs.items())},
-    }  # fmt: skip
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{suite}.json").write_text(json.dumps(report, indent=1) + "\n")
-
-
 def gpu() -> str:
     import torch
 
     return f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
 
 
-def stored(suite: str, data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The runs that there are already, if they learned from these very data."""
-    path = RESULTS / f"{suite}.json"
-    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"runs": {}}
-    if report["runs"] and report["data"]["sha256"] != data["sha256"]:
-        raise SystemExit(f"{path} is about other data. Move it away to begin again.")
-    runs: dict[str, list[dict[str, Any]]] = report["runs"]
-    return runs
+class Table:
+    """What the runs of a suite came to, kept in a file."""
+
+    def __init__(self, suite: str, path: Path) -> None:
+        self.suite, self.path, self.data, self.file = suite, path, about(path), RESULTS / f"{suite}.json"
+        report: dict[str, Any] = json.loads(self.file.read_text()) if self.file.exists() else {"runs": {}}
+        if report["runs"] and report["data"]["sha256"] != self.data["sha256"]:
+            raise SystemExit(f"{self.file} is about other data. Move it away to begin again.")
+        self.runs: dict[str, list[dict[str, Any]]] = report["runs"]
+
+    def has(self, label: str, seed: int) -> bool:
+        return any(row["seed"] == seed for row in self.runs.get(label, []))
+
+    def add(self, label: str, row: dict[str, Any]) -> None:
+        """Keep a run, and write all of them."""
+        from rl_training.experiment.manifest import versions
+
+        self.runs[label] = sorted([*self.runs.get(label, []), row], key=lambda row: int(row["seed"]))
+        spec = SUITES[self.suite]
+        report = {
+            "suite": self.suite, "env_id": spec.env_id, "data": self.data,
+            "data_command": "rl-training " + " ".join(spec.command),
+            "command": f"python benchmarks/offline.py {self.suite}", "versions": versions(), "episodes": EPISODES,
+            "hardware": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores{gpu()}",
+            "date": datetime.now(UTC).date().isoformat(), "runs": dict(sorted(self.runs.items())),
+        }  # fmt: skip
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suite", choices=list(SUITES))
+    parser.add_argument("suites", nargs="+", choices=list(SUITES), metavar="SUITE", help=", ".join(SUITES))
     parser.add_argument("--algos", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
@@ -171,29 +176,28 @@ def main() -> int:
     args = parser.parse_args()
     if args.one:
         label, seed, folder, settings = args.one
-        print(json.dumps(train(args.suite, label, int(seed), Path(folder), json.loads(settings))))
+        print(json.dumps(train(args.suites[0], label, int(seed), Path(folder), json.loads(settings))))
         return 0
-    data = made(args.suite, args.data)
-    facts = about(data)
-    runs = stored(args.suite, facts)
     settings = {"device": args.device, "matmul": args.matmul} | ({"offline_updates": args.updates} if args.updates else {})
-    labels = args.algos or algorithms_for(SUITES[args.suite].env_id)
-    wanted = [(seed, label) for seed in range(args.seeds) for label in labels]
-    wanted = [(seed, label) for seed, label in wanted if seed not in [row["seed"] for row in runs.get(label, [])]]
+    tables = {suite: Table(suite, made(suite, args.data)) for suite in args.suites}
+    wanted = [
+        (table, label, seed) for seed in range(args.seeds) for table in tables.values()
+        for label in args.algos or algorithms_for(SUITES[table.suite].env_id) if not table.has(label, seed)
+    ]  # fmt: skip
     failed = 0
     with ThreadPoolExecutor(args.jobs) as pool:
-        futures = {pool.submit(in_process, args.suite, label, seed, data, settings): (label, seed) for seed, label in wanted}
+        futures = {pool.submit(in_process, t.suite, label, seed, t.path, settings): (t, label, seed) for t, label, seed in wanted}
         for future in as_completed(futures):
-            label, seed = futures[future]
+            table, label, seed = futures[future]
             try:
                 row = future.result()
             except RuntimeError as error:  # one failure must not lose the others
                 failed += 1
                 print(error, file=sys.stderr, flush=True)
                 continue
-            runs.setdefault(label, []).append(row)
-            store(args.suite, runs, facts)
-            print(f"{label:14} seed {seed}: {row['last']:10.1f}  (data {facts['mean']:.1f})  cpu {row['cpu_s']} s", flush=True)
+            table.add(label, row)
+            print(f"{table.suite:26}{label:14} seed {seed}: {row['last']:10.1f}  (data {table.data['mean']:.1f})  "
+                  f"{row['wall_s']} s, cpu {row['cpu_s']} s", flush=True)  # fmt: skip
     return 1 if failed else 0
 
 

@@ -28,7 +28,7 @@ agent: Any = find(name)("Pendulum-v1", dataset="made", offline_updates=UPDATES[n
 data = Dataset(**c, name="mixed", sha256="", source="made")  # type: ignore[arg-type]
 seed_globals(0)
 if agent.parts.algorithm.policy.normalizer is not None:
-    agent.parts.algorithm.policy.normalizer.fit(torch.from_numpy(data.obs), eps=1e-3)
+    agent.parts.algorithm.policy.normalizer.fit([torch.from_numpy(data.obs)], eps=1e-3)
 learner = Learner(agent.parts.algorithm, mode=mode)
 agent.actor = Actor(agent.parts.algorithm.policy)
 buffer = agent.parts.offline(data)

@@ -15,7 +15,7 @@ def learn_from(agent: Any, data: Dataset, updates: int) -> None:
     """So many updates of an agent, without a run."""
     policy = agent.parts.algorithm.policy
     if policy.normalizer is not None:
-        policy.normalizer.fit(torch.from_numpy(data.obs), eps=1e-3)
+        policy.normalizer.fit([torch.from_numpy(data.obs)], eps=1e-3)
     learner, buffer = Learner(agent.parts.algorithm), agent.parts.offline(data)
     for step in range(updates):
         learner.algorithm.anneal(step / updates)

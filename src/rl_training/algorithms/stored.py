@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from rl_training.config import TrainConfig, setting
 from rl_training.data.dataset import Dataset
@@ -31,7 +32,7 @@ def dataset_buffers(
     def make(dataset: Dataset) -> DatasetBuffer:
         return DatasetBuffer(
             dataset, obs, action, batch_size=config.algorithm.batch_size, gamma=gamma, n_step=n_step, extras=extras,
-            seed=config.seed,
+            scratch=Path(config.output_dir) if config.data.memory_map else None, seed=config.seed,
         )  # fmt: skip
 
     return make

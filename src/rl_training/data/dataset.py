@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +49,10 @@ class Dataset:
             "next_obs": self.next_obs,
         }
 
-    def chunk(self) -> Chunk:
-        """All rows as one chunk of a single environment: arrays of shape (M, 1, ...)."""
-        return {key: tree_map(lambda a: a[:, None], column) for key, column in self.columns().items()}
+    def chunks(self, rows: int) -> Iterator[Chunk]:
+        """All steps as those of a single environment, (T, 1, ...), so many at a time: mapped data need not fit into memory."""
+        for start in range(0, len(self), rows):
+            yield {key: tree_map(itemgetter((slice(start, start + rows), None)), a) for key, a in self.columns().items()}
 
     def episode_starts(self) -> NDArray[np.int64]:
         """The first row of every episode."""
@@ -68,6 +71,8 @@ class Dataset:
         """Only the best `fraction` of the episodes by return (at least one), in their old order."""
         if not 0.0 < fraction <= 1.0:
             raise ConfigError(f"The fraction of episodes to keep is {fraction}: it must be above 0 and at most 1.")
+        if fraction == 1.0:
+            return self
         starts, returns = self.episode_starts(), self.episode_returns()
         count = max(1, int(fraction * len(starts) + 1e-9))  # 0.29 * 100 is 28.999...: meant as 29
         kept = np.zeros(len(starts), np.bool_)

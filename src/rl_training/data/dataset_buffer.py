@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,9 +15,14 @@ from rl_training.data.storage import NO_EXTRAS, Storage
 from rl_training.specs import ActionSpec, ObsSpec
 from rl_training.state import Tree
 
+BLOCK_ROWS = 65_536  # moved into the storage at a time
+
 
 class DatasetBuffer:
-    """Uniform batches of a dataset. Only its generator is state: the data itself is named, with its hash, in the run's config."""
+    """Uniform batches of a dataset, in memory or on disk in the folder `scratch`.
+
+    Only its generator is state: the data itself is named, with its hash, in the run's config.
+    """
 
     def __init__(
         self,
@@ -28,10 +34,13 @@ class DatasetBuffer:
         gamma: float,
         n_step: int = 1,
         extras: frozenset[str] = NO_EXTRAS,
+        scratch: Path | None = None,
         seed: int = 0,
     ) -> None:
-        self.storage = Storage(obs, action, len(dataset), 1, extras, gamma)
-        self.storage.add(dataset.chunk())
+        self.storage = Storage(obs, action, len(dataset), 1, extras, gamma, scratch)
+        self.mapped = scratch is not None
+        for part in dataset.chunks(BLOCK_ROWS):
+            self.storage.add(part)
         self.storage.cut()  # the last row ends its episode, flagged or not
         self.batch_size, self.gamma, self.n_step = batch_size, gamma, n_step
         self.updates_per_step = 1.0
@@ -42,8 +51,8 @@ class DatasetBuffer:
         raise TypeError("a dataset cannot grow: fine-tune online through a MixtureBuffer")
 
     def reside(self, device: torch.device) -> None:
-        """Sample on `device` from now on, unless there are images."""
-        if self.storage.always_usable:
+        """Sample on `device` from now on, unless there are images, or rows are on disk because they are too many."""
+        if self.storage.always_usable and not self.mapped:
             self.resident = ResidentRows(self.storage, device, self.batch_size, self.n_step, self.gamma)
 
     def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:

@@ -6,17 +6,18 @@ instead, where every frame is stored once.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 
 from rl_training.data.batch import Batch, Chunk
 from rl_training.data.chunked import chunked
 from rl_training.data.extras import Extras
 from rl_training.data.frames import FrameStore
+from rl_training.data.rows import gather_windows, make_rows
 from rl_training.specs import ActionSpec, ObsSpec
 from rl_training.state import Tree
 
@@ -24,47 +25,8 @@ FLAGS = 4  # reward, terminated, truncated, valid
 NO_EXTRAS: frozenset[str] = frozenset()
 
 
-@njit(cache=True)
-def _gather(
-    rows: NDArray[np.float32],
-    index: NDArray[np.int64],
-    envs: int,
-    newest: int,
-    obs_size: int,
-    action_size: int,
-    n_step: int,
-    gamma: float,
-    out: NDArray[np.float32],
-) -> NDArray[np.int64]:
-    """Fill out rows [obs | action | next_obs | n-step reward | discount]; return the storage row each window ends in."""
-    steps = len(rows) // envs
-    reward_at = 2 * obs_size + action_size
-    last = np.empty(len(index), np.int64)
-    for b in range(len(index)):
-        t, n = index[b] // envs, index[b] % envs
-        total, scale = 0.0, 1.0
-        end, row = t, rows[index[b]]
-        for k in range(n_step):
-            end = (t + k) % steps
-            row = rows[end * envs + n]
-            total += scale * row[reward_at]
-            scale *= gamma
-            # A window stops where its episode does, or at the newest stored step; it then bootstraps with gamma^(k+1).
-            if row[reward_at + 1] != 0.0 or row[reward_at + 2] != 0.0 or end == newest:
-                break
-        first = rows[index[b]]
-        for j in range(obs_size + action_size):
-            out[b, j] = first[j]
-        for j in range(obs_size):
-            out[b, obs_size + action_size + j] = row[obs_size + action_size + j]
-        out[b, reward_at] = total
-        out[b, reward_at + 1] = 0.0 if row[reward_at + 1] != 0.0 else scale
-        last[b] = end * envs + n
-    return last
-
-
 class Storage:
-    """A (T, N) ring of transitions; rows are addressed by t * N + n."""
+    """A (T, N) ring of transitions; rows are addressed by t * N + n. With `scratch`, they lie on disk in that folder."""
 
     def __init__(
         self,
@@ -74,13 +36,14 @@ class Storage:
         num_envs: int,
         extras: frozenset[str] = NO_EXTRAS,
         gamma: float = 0.0,
+        scratch: Path | None = None,
     ) -> None:
         self.obs, self.action, self.envs = obs, action, num_envs
         self.steps = max(2, -(-capacity // num_envs))  # rounded up: at least `capacity` rows fit
         self.vector_leaves = [leaf for leaf in obs.leaves if not leaf.is_image]
         self.obs_size = obs.vector_size
         self.action_size = int(np.prod(action.shape, dtype=int))
-        self.rows = np.zeros((self.steps * num_envs, 2 * self.obs_size + self.action_size + FLAGS), np.float32)
+        self.rows = make_rows((self.steps * num_envs, 2 * self.obs_size + self.action_size + FLAGS), scratch)
         self.frames = {leaf.key: FrameStore(leaf, self.steps, num_envs) for leaf in obs.leaves if leaf.is_image}
         self.head = self.filled = 0  # next step to write, steps stored
         self.written = 0  # steps ever written: versions the chunks of a checkpoint
@@ -163,7 +126,7 @@ class Storage:
         s, a = self.obs_size, self.action_size
         out = np.empty((len(index), 2 * s + a + 2), np.float32)
         newest = (self.head - 1) % self.steps
-        last = _gather(self.rows, index, self.envs, newest, s, a, n_step, gamma, out)
+        last = gather_windows(self.rows, index, self.envs, newest, s, a, n_step, gamma, out)
         action = out[:, s : s + a]
         if self.action.dtype == "int64":
             action = action.astype(np.int64)

@@ -17,6 +17,7 @@ from rl_training.config import DataConfig, TrainConfig
 from rl_training.config.schema import section_values
 from rl_training.data.batch import BLOCK, Buffer
 from rl_training.data.dataset import load_dataset
+from rl_training.data.dataset_buffer import BLOCK_ROWS
 from rl_training.data.mixture import MixtureBuffer
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.rewards import reward_map
@@ -138,13 +139,14 @@ def buffer(agent: Agent) -> tuple[Buffer, dict[str, Any] | None]:
     space = agent.action_space
     low, high = (space.low, space.high) if isinstance(space, gym.spaces.Box) else (None, None)
     dataset = load_dataset(
-        config.dataset, agent.obs_spec, agent.action_spec, low, high, max_episode_steps=time_limit(config)
+        config.dataset, agent.obs_spec, agent.action_spec, low, high, max_episode_steps=time_limit(config),
+        mmap=config.data.memory_map,
     ).filter(config.data.keep_best)  # fmt: skip
     reward = reward_map(config.data.reward, config.data.reward_scale, config.data.reward_bias, dataset)
     dataset = replace(dataset, reward=reward(dataset.reward))
     policy = agent.parts.algorithm.policy
     if policy.normalizer is not None:
-        policy.normalizer.fit(torch.from_numpy(dataset.obs), eps=1e-3)
+        policy.normalizer.fit((torch.from_numpy(part["obs"].copy()) for part in dataset.chunks(BLOCK_ROWS)), eps=1e-3)
     info = {
         "name": dataset.name, "sha256": dataset.sha256, "transitions": len(dataset), "reward": dataclasses.asdict(reward)
     }  # fmt: skip

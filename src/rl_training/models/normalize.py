@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -32,17 +35,27 @@ class Normalizer(nn.Module):
         rows = rows.reshape(-1, *self.mean.shape).double()
         if not len(rows) or torch.isinf(self.clip):
             return
-        n, mean, var = len(rows), rows.mean(0), rows.var(0, correction=0)
-        delta, total = mean - self.mean, self.count + n
-        self.var.copy_((self.var * self.count + var * n + delta.square() * self.count * n / total) / total)
-        self.mean.add_(delta * n / total)
-        self.count.copy_(total)
+        count, mean, var = _merged(self.count, self.mean, self.var, rows)
+        self.mean.copy_(mean)
+        self.var.copy_(var)
+        self.count.copy_(count)
 
     @torch.no_grad()
-    def fit(self, rows: Tensor, eps: float) -> None:
-        """Take the statistics of stored data once: deviation = std + eps and no clipping, as offline methods define it."""
-        rows = rows.reshape(-1, *self.mean.shape).double()
-        self.mean.copy_(rows.mean(0))
-        self.var.copy_((rows.std(0, correction=0) + eps).square() - self.eps)
-        self.count.fill_(len(rows))
+    def fit(self, blocks: Iterable[Tensor], eps: float) -> None:
+        """Take the statistics of stored data once, block by block: deviation = std + eps and no clipping, as offline methods
+        define it."""
+        count, mean, var = 0, torch.zeros_like(self.mean), torch.zeros_like(self.var)
+        for block in blocks:
+            rows = block.reshape(-1, *self.mean.shape).double()
+            count, mean, var = _merged(count, mean, var, rows)
+        self.mean.copy_(mean)
+        self.var.copy_((var.sqrt() + eps).square() - self.eps)
+        self.count.fill_(count)
         self.clip.fill_(torch.inf)  # also the mark of fitted statistics, which observe() leaves alone
+
+
+def _merged(count: Any, mean: Tensor, var: Tensor, rows: Tensor) -> tuple[Any, Tensor, Tensor]:
+    """Count, mean and variance of what was seen before and of these rows together (Chan et al. 1979)."""
+    n, delta, total = len(rows), rows.mean(0) - mean, count + len(rows)
+    new = (var * count + rows.var(0, correction=0) * n + delta.square() * count * n / total) / total
+    return total, mean + delta * n / total, new

@@ -93,7 +93,7 @@ def test_filter_also_takes_dict_observations() -> None:
 
 def test_a_chunk_is_one_environment_and_feeds_the_buffer() -> None:
     data = make([1, 2, 4, 8], terminated=[1])
-    chunk = data.chunk()
+    (chunk,) = data.chunks(1000)
     assert {key: column.shape for key, column in chunk.items()} == {
         "obs": (4, 1, 1), "action": (4, 1, 1), "reward": (4, 1), "terminated": (4, 1), "truncated": (4, 1),
         "next_obs": (4, 1, 1),

@@ -234,7 +234,7 @@ def test_td3_bc_matches_its_reference_on_standardized_observations() -> None:
         chunk[key] = chunk[key] * np.float32(3.0) + np.float32(1.5)
     policy = DeterministicPolicy(OBS, CONTINUOUS, model, noise=0.1)
     assert policy.normalizer is not None
-    policy.normalizer.fit(torch.from_numpy(chunk["obs"]), eps=1e-3)
+    policy.normalizer.fit([torch.from_numpy(chunk["obs"])], eps=1e-3)
     critic = EnsembleCritic(OBS, CONTINUOUS, model, members=2)
     algorithm = TD3Algorithm(TD3BCConfig(learning_rate=1e-3), policy, critic, BehaviorCloning(2.5))
     learner = Learner(algorithm)
