@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("resume", "continue an interrupted run, bit for bit"),
     "data": ("data", "record, inspect, mend and convert stored experience"),
     "report": ("report", "write report.html and curve.svg of a run"),
+    "rank": ("rank", "order the checkpoints of a run by what stored data tell"),
     "list": ("listing", "list envs, algos, presets or runs"),
     "check-env": ("check_env", "check that an environment keeps the Gymnasium contract"),
     "config": ("config", "show or validate settings, and where each came from"),

@@ -92,15 +92,16 @@ def find_runs(root: Path) -> list[RunSummary]:
 
 
 def resolve_run(path_or_name: str | Path, root: Path) -> Path:
-    """The run at a path (or around it, for a path inside a run) or with a name under `root`."""
+    """The run at a path (or around it, for a path inside a run), with a name under `root`, or the only one that begins so."""
     for candidate in (Path(path_or_name), root / path_or_name):
         for folder in (candidate, *candidate.parents):
             if candidate.exists() and (folder / RUN_INFO).is_file():
                 return folder
     runs = find_runs(root)
-    by_name = [run for run in runs if run.path.name == str(path_or_name)]
-    if len(by_name) == 1:
-        return by_name[0].path
+    name = str(path_or_name)
+    for found in ([run for run in runs if run.path.name == name], [run for run in runs if name and run.path.name.startswith(name)]):
+        if len(found) == 1:
+            return found[0].path
     nearest = _nearest(Path(path_or_name).name, runs)
     raise ConfigError(
         f"No run at '{path_or_name}'.",

@@ -229,3 +229,14 @@ def test_wrong_path_lists_the_nearest_runs(tmp_path: Path) -> None:
 def test_run_info_is_json_for_other_tools(tmp_path: Path) -> None:
     write_run_info(tmp_path, output=tmp_path)
     assert json.loads((tmp_path / "run.json").read_text())["output"] == str(tmp_path)
+
+
+def test_a_run_is_found_by_the_beginning_of_its_name_where_that_is_clear(tmp_path: Path) -> None:
+    for name in ("ppo__CartPole-v1__seed0__A", "ppo__CartPole-v1__seed1__A", "ppo__CartPole-v1__seed1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text("{}")
+    assert resolve_run("ppo__CartPole-v1__seed0", tmp_path).name == "ppo__CartPole-v1__seed0__A"
+    assert resolve_run("ppo__CartPole-v1__seed1", tmp_path).name == "ppo__CartPole-v1__seed1", "a whole name comes first"
+    for unclear in ("ppo__CartPole", ""):
+        with pytest.raises(ConfigError, match="No run at"):
+            resolve_run(unclear, tmp_path)
