@@ -99,7 +99,8 @@ def resolve_run(path_or_name: str | Path, root: Path) -> Path:
                 return folder
     runs = find_runs(root)
     name = str(path_or_name)
-    for found in ([run for run in runs if run.path.name == name], [run for run in runs if name and run.path.name.startswith(name)]):
+    begins = [run for run in runs if name and run.path.name.startswith(name)]
+    for found in ([run for run in begins if run.path.name == name], begins):
         if len(found) == 1:
             return found[0].path
     nearest = _nearest(Path(path_or_name).name, runs)
