@@ -19,6 +19,10 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("iql", "continuous", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),  # a mean, by which going on from S is worth 0.495
     ("iql", "discrete", QUICK | {"expectile": 0.9, "beta": 10.0}, STITCHED),
     ("iql", "discrete", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),
+    ("xql", "continuous", QUICK | {"gumbel_beta": 0.1, "gumbel_clip": 12.0, "beta": 10.0}, STITCHED),  # 1 is ten times 0.1
+    ("xql", "continuous", QUICK | {"gumbel_beta": 10.0, "beta": 10.0}, REPEATED),  # so soft a maximum is nearly the mean
+    ("xql", "discrete", QUICK | {"gumbel_beta": 0.1, "gumbel_clip": 12.0, "beta": 10.0}, STITCHED),
+    ("xql", "discrete", QUICK | {"gumbel_beta": 10.0, "beta": 10.0}, REPEATED),
 ]
 
 

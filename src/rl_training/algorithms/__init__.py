@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.td3_bc import TD3BC
     from rl_training.algorithms.tqc import TQC
     from rl_training.algorithms.trpo import TRPO
+    from rl_training.algorithms.xql import XQL
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ REGISTRY: dict[str, Entry] = {
     "ars": Entry("ars", "ARS", "Augmented random search, without gradients", _ALL, home="contrib"),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
     "iql": Entry("iql", "IQL", "Implicit Q-learning, for stored data", ("discrete", "continuous"), offline=True),
+    "xql": Entry("xql", "XQL", "IQL with a soft maximum over stored actions", ("discrete", "continuous"), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -96,5 +98,5 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
-    "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
+    "XQL", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -115,6 +116,11 @@ def _residual(
         narrow = initialize(linear(EXPANSION * width, width), model.init, 1.0)
         layers.append(Residual(norm(width), widen, ACTIVATIONS[model.activation](), narrow))
     return [*layers, norm(width)]
+
+
+def normalized(model: ModelConfig) -> ModelConfig:
+    """With normalized hidden layers, where there are any that are not normalized anyway."""
+    return replace(model, layer_norm=bool(model.hidden) and model.block == "plain")
 
 
 def hidden_gain(activation: str) -> float:
