@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         DiscreteSAC,
         DroQ,
         Rainbow,
+        ReBRAC,
     )
     from rl_training.config import TrainConfig
     from rl_training.experiment.callbacks import Callback, StopOnReturn
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "XQL",
-    "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "ReBRAC", "StopOnReturn", "TrainConfig", "TrainResult", "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

@@ -14,6 +14,7 @@ QUICK = {"learning_rate": 1e-3}
 # algorithm, kind of actions, settings, what its policy earns
 CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("td3_bc", "continuous", QUICK, STITCHED),
+    ("rebrac", "continuous", QUICK | {"batch_size": 256, "actor_bc": 0.05, "critic_bc": 0.05}, STITCHED),
     ("iql", "continuous", QUICK | {"expectile": 0.9, "beta": 10.0}, STITCHED),
     ("iql", "continuous", QUICK | {"expectile": 0.7, "beta": 10.0}, STITCHED),
     ("iql", "continuous", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),  # a mean, by which going on from S is worth 0.495

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.ppo import PPO
     from rl_training.algorithms.qr_dqn import QRDQN
     from rl_training.algorithms.rainbow import Rainbow
+    from rl_training.algorithms.rebrac import ReBRAC
     from rl_training.algorithms.redq import REDQ
     from rl_training.algorithms.rlpd import RLPD
     from rl_training.algorithms.sac import SAC
@@ -69,6 +70,7 @@ REGISTRY: dict[str, Entry] = {
     "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
     "ars": Entry("ars", "ARS", "Augmented random search, without gradients", _ALL, home="contrib"),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
+    "rebrac": Entry("rebrac", "ReBRAC", "TD3+BC with a penalty in the critics too", ("continuous",), offline=True),
     "iql": Entry("iql", "IQL", "Implicit Q-learning, for stored data", ("discrete", "continuous"), offline=True),
     "xql": Entry("xql", "XQL", "IQL with a soft maximum over stored actions", ("discrete", "continuous"), offline=True),
 }
@@ -98,5 +100,5 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
-    "XQL", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
+    "XQL", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "ReBRAC", "find", "names",
 ]  # fmt: skip
