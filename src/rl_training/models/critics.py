@@ -52,6 +52,12 @@ class EnsembleCritic(nn.Module):
         x = torch.cat([self.encoder(obs), action], -1)
         return self.body(x.expand(self.members, *x.shape)).squeeze(-1)
 
+    def of_each(self, obs: Any, actions: Tensor) -> Tensor:
+        """Several actions in every state, in one pass: (B, ...), (K, B, A) -> (members, K, B)."""
+        features = self.encoder(obs)
+        x = torch.cat([features.expand(len(actions), *features.shape), actions], -1).flatten(0, 1)
+        return self.body(x.expand(self.members, *x.shape)).reshape(self.members, *actions.shape[:2])
+
     def of_action(self, obs: Any, action: Tensor) -> Tensor:
         """Q(s, a) under the name that critics of discrete actions have for it."""
         return self(obs, action)
