@@ -30,7 +30,11 @@ BASE: dict[str, Any] = {
 }  # fmt: skip
 ELSEWHERE = {option.setting for option in OPTIONS.values()}  # test_combinations tries these, on tasks that they are for
 # TRPO: a bound so wide, on rollouts so short, that some step is refused at first. ARS: rollouts that hold whole episodes.
-BASE_OWN: dict[str, dict[str, Any]] = {"trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20}}
+# CQL: the usual number of samples, as discrete actions have none.
+BASE_OWN: dict[str, dict[str, Any]] = {
+    "trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20},
+    "cql": {"samples": 10},
+}  # fmt: skip
 
 
 def another(name: str, spec: Spec, value: Any) -> Any:
