@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms import (
         A2C,
         C51,
+        CQL,
         DDPG,
         DQN,
         IQL,
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
         TD3BC,
         TQC,
         TRPO,
+        XQL,
+        CalQL,
         CrossQ,
         DiscreteSAC,
         DroQ,
         Rainbow,
+        ReBRAC,
     )
     from rl_training.config import TrainConfig
     from rl_training.experiment.callbacks import Callback, StopOnReturn
@@ -38,8 +42,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "Callback",
-    "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "A2C", "C51", "CQL", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "XQL",
+    "CalQL", "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "ReBRAC", "StopOnReturn", "TrainConfig", "TrainResult",
+    "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

@@ -11,14 +11,24 @@ from chain import REPEATED, STITCHED, learned_return
 from rl_training.algorithms import REGISTRY
 
 QUICK = {"learning_rate": 1e-3}
+CONSERVATIVE = QUICK | {"actor_learning_rate": 1e-3, "samples": 4, "batch_size": 64}
 # algorithm, kind of actions, settings, what its policy earns
 CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("td3_bc", "continuous", QUICK, STITCHED),
+    ("rebrac", "continuous", QUICK | {"batch_size": 256, "actor_bc": 0.05, "critic_bc": 0.05}, STITCHED),
+    ("cql", "continuous", CONSERVATIVE | {"penalty": 0.1}, STITCHED),
+    ("cql", "continuous", CONSERVATIVE | {"penalty": 3.0}, REPEATED),  # more than what is at stake
+    ("cql", "discrete", QUICK | {"penalty": 0.1}, STITCHED),
+    ("cal_ql", "continuous", CONSERVATIVE | {"penalty": 0.1}, STITCHED),
     ("iql", "continuous", QUICK | {"expectile": 0.9, "beta": 10.0}, STITCHED),
     ("iql", "continuous", QUICK | {"expectile": 0.7, "beta": 10.0}, STITCHED),
     ("iql", "continuous", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),  # a mean, by which going on from S is worth 0.495
     ("iql", "discrete", QUICK | {"expectile": 0.9, "beta": 10.0}, STITCHED),
     ("iql", "discrete", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),
+    ("xql", "continuous", QUICK | {"gumbel_beta": 0.1, "gumbel_clip": 12.0, "beta": 10.0}, STITCHED),  # 1 is ten times 0.1
+    ("xql", "continuous", QUICK | {"gumbel_beta": 10.0, "beta": 10.0}, REPEATED),  # so soft a maximum is nearly the mean
+    ("xql", "discrete", QUICK | {"gumbel_beta": 0.1, "gumbel_clip": 12.0, "beta": 10.0}, STITCHED),
+    ("xql", "discrete", QUICK | {"gumbel_beta": 10.0, "beta": 10.0}, REPEATED),
 ]
 
 

@@ -20,6 +20,8 @@ STEPS = 160
 TRIED: dict[str, Any] = {
     "buffer_size": 70, "hidden": (8, 8), "critic_hidden": (8, 8), "encoder": "nature", "max_grad_norm": 1e-3,
     "target_entropy": 0.3, "target_kl": 1e-6, "top": 1, "noise": 3.0, "max_weight": 0.5, "cg_steps": 1, "backtrack_steps": 1,
+    "gumbel_clip": 0.05, "actor_learning_rate": 2e-3, "gap_min": 20.0, "gap_max": 0.01,
+    "gap_target": 0.5,
 }  # fmt: skip
 # Steps large enough and limits narrow or wide enough to be felt, and distributions small enough to be quick.
 BASE: dict[str, Any] = {
@@ -28,7 +30,11 @@ BASE: dict[str, Any] = {
 }  # fmt: skip
 ELSEWHERE = {option.setting for option in OPTIONS.values()}  # test_combinations tries these, on tasks that they are for
 # TRPO: a bound so wide, on rollouts so short, that some step is refused at first. ARS: rollouts that hold whole episodes.
-BASE_OWN: dict[str, dict[str, Any]] = {"trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20}}
+# CQL: the usual number of samples, as discrete actions have none.
+BASE_OWN: dict[str, dict[str, Any]] = {
+    "trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20},
+    "cql": {"samples": 10},
+}  # fmt: skip
 
 
 def another(name: str, spec: Spec, value: Any) -> Any:

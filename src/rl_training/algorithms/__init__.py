@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rl_training.agent import Agent
     from rl_training.algorithms.a2c import A2C
     from rl_training.algorithms.c51 import C51
+    from rl_training.algorithms.cal_ql import CalQL
+    from rl_training.algorithms.cql import CQL
     from rl_training.algorithms.crossq import CrossQ
     from rl_training.algorithms.ddpg import DDPG
     from rl_training.algorithms.discrete_sac import DiscreteSAC
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.ppo import PPO
     from rl_training.algorithms.qr_dqn import QRDQN
     from rl_training.algorithms.rainbow import Rainbow
+    from rl_training.algorithms.rebrac import ReBRAC
     from rl_training.algorithms.redq import REDQ
     from rl_training.algorithms.rlpd import RLPD
     from rl_training.algorithms.sac import SAC
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.td3_bc import TD3BC
     from rl_training.algorithms.tqc import TQC
     from rl_training.algorithms.trpo import TRPO
+    from rl_training.algorithms.xql import XQL
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,11 @@ REGISTRY: dict[str, Entry] = {
     "td3": Entry("td3", "TD3", "Twin delayed deterministic policy gradient", ("continuous",)),
     "ars": Entry("ars", "ARS", "Augmented random search, without gradients", _ALL, home="contrib"),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
+    "rebrac": Entry("rebrac", "ReBRAC", "TD3+BC with a penalty in the critics too", ("continuous",), offline=True),
+    "cql": Entry("cql", "CQL", "Conservative SAC or DQN, for stored data", ("discrete", "continuous"), offline=True),
+    "cal_ql": Entry("cal_ql", "CalQL", "CQL for going on online", ("continuous",), offline=True),
     "iql": Entry("iql", "IQL", "Implicit Q-learning, for stored data", ("discrete", "continuous"), offline=True),
+    "xql": Entry("xql", "XQL", "IQL with a soft maximum over stored actions", ("discrete", "continuous"), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -95,6 +103,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
-    "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
+    "A2C", "C51", "CQL", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC",
+    "TRPO", "XQL", "CalQL", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "ReBRAC", "find", "names",
 ]  # fmt: skip

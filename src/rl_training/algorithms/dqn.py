@@ -66,9 +66,13 @@ class DQNAlgorithm(Algorithm):
         return taken(outputs, self.policy.head(judge).argmax(-1))
 
     def loss(self, batch: Batch) -> tuple[Tensor, Batch]:
+        return self.td_loss(self.policy.net(batch["obs"]), batch)
+
+    def td_loss(self, outputs: Tensor, batch: Batch) -> tuple[Tensor, Batch]:
+        """Of values (B, A) of all actions."""
         with torch.no_grad():
             target = td_target(batch["reward"], batch["discount"], self.next_outputs(batch))
-        q = taken(self.policy.net(batch["obs"]), batch["action"])
+        q = taken(outputs, batch["action"])
         td = q - target
         loss = (batch["weight"] * huber(td)).mean()
         return loss, {"loss": loss.detach(), "q": q.detach().mean(), "td": td.detach()}

@@ -14,6 +14,7 @@ from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.optim import Optim, Target
 from rl_training.algorithms.replay import ContinuousReplayConfig, continuous_parts
 from rl_training.config import TrainConfig, setting
+from rl_training.data.storage import NO_EXTRAS
 from rl_training.errors import ConfigError
 from rl_training.models.critics import EnsembleCritic
 from rl_training.models.policies import SquashedGaussianPolicy
@@ -52,9 +53,12 @@ class SACAlgorithm(Algorithm):
         return self.target(obs, action).min(0).values - self.log_alpha.exp() * log_prob
 
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Batch]:
+        return self.td_loss(self.critic(batch["obs"], batch["action"]), batch)
+
+    def td_loss(self, q: Tensor, batch: Batch) -> tuple[Tensor, Batch]:
+        """Of values (members, B) of the stored actions."""
         with torch.no_grad():
             target = td_target(batch["reward"], batch["discount"], self.next_value(batch["next_obs"]))
-        q = self.critic(batch["obs"], batch["action"])
         td = q - target
         loss = (batch["weight"] * td.square()).mean(1).sum()
         return loss, {"critic_loss": loss.detach(), "q": q.detach().mean(), "td": td.detach().abs().mean(0)}
@@ -92,6 +96,7 @@ class SAC(Agent):
     defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
     ignores: ClassVar[tuple[str, ...]] = (*Q_VALUES_ONLY, "normalize_reward", "log_std_init")
     entropy_per_action: ClassVar[float] = -1.0  # the target entropy that is not given, per action dimension
+    extras: ClassVar[frozenset[str]] = NO_EXTRAS  # what batches hold besides the transitions
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
@@ -102,7 +107,7 @@ class SAC(Agent):
                 fix="Leave out one of them",
             )
         target_entropy = cls.entropy_per_action * action.dim if c.target_entropy is None else c.target_entropy
-        return continuous_parts(config, obs, action, cls.rule(config, obs, action, target_entropy))
+        return continuous_parts(config, obs, action, cls.rule(config, obs, action, target_entropy), cls.extras)
 
     @classmethod
     def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec, target_entropy: float) -> Algorithm:

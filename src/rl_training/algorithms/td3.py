@@ -15,6 +15,7 @@ from rl_training.algorithms.optim import Optim, Target
 from rl_training.algorithms.replay import ContinuousReplayConfig, continuous_parts
 from rl_training.algorithms.terms import BehaviorCloning
 from rl_training.config import TrainConfig, setting
+from rl_training.data.storage import NO_EXTRAS
 from rl_training.models.critics import EnsembleCritic
 from rl_training.models.policies import DeterministicPolicy
 from rl_training.objectives.td import td_target
@@ -49,13 +50,19 @@ class TD3Algorithm(Algorithm):
     def schedule(self, n: int) -> dict[str, Hashable]:
         return {"actor": (n + 1) % self.config.policy_delay == 0}
 
+    def next_value(self, batch: Batch) -> Tensor:
+        """What the target critics expect of successors."""
+        return self.critic_target(batch["next_obs"], self.next_action(batch["next_obs"])).min(0).values
+
+    def next_action(self, obs: Any) -> Tensor:
+        """The target actor's, smoothed by noise."""
+        c, action = self.config, self.actor_target(obs)
+        noise = (c.target_noise * torch.randn_like(action)).clamp(-c.target_noise_clip, c.target_noise_clip)
+        return (action + noise).clamp(-1, 1)
+
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Batch]:
-        c = self.config
         with torch.no_grad():
-            action = self.actor_target(batch["next_obs"])
-            noise = (c.target_noise * torch.randn_like(action)).clamp(-c.target_noise_clip, c.target_noise_clip)
-            next_q = self.critic_target(batch["next_obs"], (action + noise).clamp(-1, 1)).min(0).values
-            target = td_target(batch["reward"], batch["discount"], next_q)
+            target = td_target(batch["reward"], batch["discount"], self.next_value(batch))
         q = self.critic(batch["obs"], batch["action"])
         td = q - target
         loss = (batch["weight"] * td.square()).mean(1).sum()
@@ -84,10 +91,11 @@ class TD3(Agent):
     config_class: ClassVar[type] = TD3Config
     defaults: ClassVar[dict[str, Any]] = {"model.hidden": (256, 256), "model.activation": "relu", "model.init": "default"}
     ignores = (*Q_VALUES_ONLY, "normalize_reward", "log_std_init")
+    extras: ClassVar[frozenset[str]] = NO_EXTRAS  # what batches hold besides the transitions
 
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
-        return continuous_parts(config, obs, action, cls.rule(config, obs, action))
+        return continuous_parts(config, obs, action, cls.rule(config, obs, action), cls.extras)
 
     @classmethod
     def rule(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Algorithm:

@@ -53,6 +53,25 @@ def close_episode(
         t = (t - 1) % steps
 
 
+@njit(cache=True)
+def forget_cut(
+    rows: NDArray[np.float32], returns: NDArray[np.float32], envs: int, oldest: int, newest: int, reward_at: int
+) -> None:
+    """Returns of cut episodes whose first steps have been overwritten are unknown: their mean reward cannot be told any more."""
+    steps = len(rows) // envs
+    for env in range(envs):
+        if returns[oldest * envs + env] == UNKNOWN:
+            continue  # forgotten when the first of these steps was overwritten
+        end = oldest
+        row = rows[end * envs + env]
+        while end != newest and not (row[reward_at + TERMINATED] or row[reward_at + TRUNCATED]):
+            end = (end + 1) % steps
+            row = rows[end * envs + env]
+        if row[reward_at + TRUNCATED]:
+            for t in range((end - oldest) % steps + 1):
+                returns[(oldest + t) % steps * envs + env] = UNKNOWN
+
+
 class Extras:
     """Keeps and draws them for one `Storage`."""
 
@@ -71,6 +90,8 @@ class Extras:
         rows = s.rows.reshape(s.steps, s.envs, -1)[slots, :, self.reward_at :]
         for step, env in np.argwhere((rows[..., TERMINATED] != 0) | (rows[..., TRUNCATED] != 0)):
             close_episode(s.rows, self.returns, s.envs, env, slots[step], oldest, self.reward_at, self.gamma)
+        if s.written > s.steps:  # so that a ring that is loaded, which knows no more than its rows, has the same
+            forget_cut(s.rows, self.returns, s.envs, oldest, (s.head - 1) % s.steps, self.reward_at)
 
     def refill(self) -> None:
         """The same for all that is stored."""

@@ -22,7 +22,7 @@ class ResidentRows:
 
     def __init__(self, storage: Storage, device: torch.device, batch_size: int, n_step: int, gamma: float) -> None:
         self.storage, self.batch_size, self.n_step, self.gamma = storage, batch_size, n_step, gamma
-        self.rows = torch.empty(storage.rows.shape, device=device)
+        self.rows = torch.zeros(storage.rows.shape, device=device)
         self.rows[: len(storage)].copy_(torch.from_numpy(storage.rows[: len(storage)]))
         self.weight = torch.ones(batch_size, device=device)
         # float64: a float32 fraction has 2^24 values, too few to draw evenly from a million rows.

@@ -31,17 +31,32 @@ class EnsembleCritic(nn.Module):
     """Q(s, a) of `members` independent critics: (B, ...), (B, A) -> (members, B), or (members, B, outputs)."""
 
     def __init__(
-        self, obs: ObsSpec, action: ActionSpec, model: ModelConfig, members: int, outputs: int = 1, dropout: float = 0.0
+        self,
+        obs: ObsSpec,
+        action: ActionSpec,
+        model: ModelConfig,
+        members: int,
+        outputs: int = 1,
+        dropout: float = 0.0,
+        norm_last: bool = False,
     ) -> None:
         super().__init__()
         self.members = members
         self.encoder, features = make_encoder(obs, model)
         linear, norm = partial(EnsembleLinear, members), partial(EnsembleLayerNorm, members)
-        self.body = mlp(features + action.dim, outputs, model, linear=linear, norm=norm, dropout=dropout)
+        self.body = mlp(
+            features + action.dim, outputs, model, linear=linear, norm=norm, dropout=dropout, norm_last=norm_last
+        )
 
     def forward(self, obs: Any, action: Tensor) -> Tensor:
         x = torch.cat([self.encoder(obs), action], -1)
         return self.body(x.expand(self.members, *x.shape)).squeeze(-1)
+
+    def of_each(self, obs: Any, actions: Tensor) -> Tensor:
+        """Several actions in every state, in one pass: (B, ...), (K, B, A) -> (members, K, B)."""
+        features = self.encoder(obs)
+        x = torch.cat([features.expand(len(actions), *features.shape), actions], -1).flatten(0, 1)
+        return self.body(x.expand(self.members, *x.shape)).reshape(self.members, *actions.shape[:2])
 
     def of_action(self, obs: Any, action: Tensor) -> Tensor:
         """Q(s, a) under the name that critics of discrete actions have for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -69,8 +70,12 @@ def mlp(
     linear: Callable[[int, int], nn.Module] = nn.Linear,
     norm: Callable[[int], nn.Module] = nn.LayerNorm,
     dropout: float = 0.0,
+    norm_last: bool = False,
 ) -> nn.Sequential:
-    """Hidden layers as configured, then a linear output unless `outputs` is None. `output_gain`: of an orthogonal output."""
+    """Hidden layers as configured, then a linear output unless `outputs` is None. `output_gain`: of an orthogonal output.
+
+    `norm_last`: layers are normalized after their non-linearity, not before it.
+    """
     widths = model.hidden if hidden is None else hidden
     if not model.hidden and (model.block == "residual" or model.layer_norm):
         name = "layer_norm" if model.layer_norm else "block"
@@ -83,9 +88,8 @@ def mlp(
             layers.append(initialize(linear(before, width), model.init, hidden_gain(model.activation)))
             if dropout:
                 layers.append(Dropout(dropout))
-            if model.layer_norm:
-                layers.append(norm(width))
-            layers.append(ACTIVATIONS[model.activation]())
+            steps = [*[norm(width)] * model.layer_norm, ACTIVATIONS[model.activation]()]
+            layers += reversed(steps) if norm_last else steps
     if outputs is not None:
         layers.append(initialize(linear(widths[-1] if widths else inputs, outputs), model.init, output_gain))
     return nn.Sequential(*layers)
@@ -115,6 +119,11 @@ def _residual(
         narrow = initialize(linear(EXPANSION * width, width), model.init, 1.0)
         layers.append(Residual(norm(width), widen, ACTIVATIONS[model.activation](), narrow))
     return [*layers, norm(width)]
+
+
+def normalized(model: ModelConfig) -> ModelConfig:
+    """With normalized hidden layers, where there are any that are not normalized anyway."""
+    return replace(model, layer_norm=bool(model.hidden) and model.block == "plain")
 
 
 def hidden_gain(activation: str) -> float:
