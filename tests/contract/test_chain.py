@@ -19,6 +19,8 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("iql", "continuous", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),  # a mean, by which going on from S is worth 0.495
     ("iql", "discrete", QUICK | {"expectile": 0.9, "beta": 10.0}, STITCHED),
     ("iql", "discrete", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),
+    ("sac_n", "continuous", QUICK | {"members": 10}, STITCHED),
+    ("edac", "continuous", QUICK | {"members": 5, "eta": 1.0}, STITCHED),
 ]
 
 

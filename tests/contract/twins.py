@@ -83,6 +83,12 @@ TWINS = [
          "shares[1:] > shares[:-1]", "np.arange(size) < shares[-1]", "data/test_mixture.py"),
     Twin("ars", "moves away from what returned more", "contrib.ars",
          "(forwards - backwards)[best]", "(backwards - forwards)[best]", "contrib/test_ars.py"),
+    Twin("sac_n", "turns its temperature the wrong way", "algorithms.sac_n",
+         "entropy = -self.policy", "entropy = self.policy", "algorithms/test_sac_n.py"),
+    Twin("edac", "teaches nothing by its slopes", "algorithms.edac",
+         "        return slopes\n", "        return slopes.detach()\n", "algorithms/test_edac.py"),
+    Twin("edac", "divides by all critics", "objectives.ensemble",
+         "(len(slopes) - 1)", "len(slopes)", "objectives/test_ensemble.py"),
 ]  # fmt: skip
 
 

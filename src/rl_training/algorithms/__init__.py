@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.discrete_sac import DiscreteSAC
     from rl_training.algorithms.dqn import DQN
     from rl_training.algorithms.droq import DroQ
+    from rl_training.algorithms.edac import EDAC
     from rl_training.algorithms.iqn import IQN
     from rl_training.algorithms.ppo import PPO
     from rl_training.algorithms.qr_dqn import QRDQN
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.redq import REDQ
     from rl_training.algorithms.rlpd import RLPD
     from rl_training.algorithms.sac import SAC
+    from rl_training.algorithms.sac_n import SACN
     from rl_training.algorithms.td3 import TD3
     from rl_training.algorithms.td3_bc import TD3BC
     from rl_training.algorithms.tqc import TQC
@@ -69,6 +71,8 @@ REGISTRY: dict[str, Entry] = {
     "ars": Entry("ars", "ARS", "Augmented random search, without gradients", _ALL, home="contrib"),
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
     "iql": Entry("iql", "IQL", "Implicit Q-learning, for stored data", ("discrete", "continuous"), offline=True),
+    "sac_n": Entry("sac_n", "SACN", "SAC with the smallest of many critics, for stored data", ("continuous",), offline=True),
+    "edac": Entry("edac", "EDAC", "SAC-N with critics of diverse gradients, for stored data", ("continuous",), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -95,6 +99,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
-    "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
+    "A2C", "C51", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "SACN", "TD3", "TD3BC",
+    "TQC", "TRPO", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip

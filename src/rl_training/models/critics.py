@@ -53,6 +53,11 @@ class EnsembleCritic(nn.Module):
         count = len(range(self.members)[members]) if isinstance(members, slice) else len(members)
         return through(self.body, x.expand(count, *x.shape), members).squeeze(-1)
 
+    def of_each(self, obs: Any, action: Tensor) -> Tensor:
+        """Q(s, a) where every critic is asked about actions of its own: (B, ...), (members, B, A) -> (members, B)."""
+        features = self.encoder(obs)
+        return self.body(torch.cat([features.expand(self.members, *features.shape), action], -1)).squeeze(-1)
+
     def first(self, obs: Any, action: Tensor) -> Tensor:
         """Q(s, a) of the first critic alone, (B,): half the work where only that one is wanted."""
         return self.of(obs, action, slice(1))[0]
