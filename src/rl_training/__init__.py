@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rl_training.algorithms import (
         A2C,
+        BCQ,
+        BEAR,
         C51,
         DDPG,
         DQN,
@@ -40,8 +42,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "A2C", "C51", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "SACN", "TD3", "TD3BC", "TQC",
-    "TRPO", "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "A2C", "BCQ", "BEAR", "C51", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "SACN", "TD3",
+    "TD3BC", "TQC", "TRPO", "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult",
+    "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

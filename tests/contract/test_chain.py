@@ -11,6 +11,7 @@ from chain import REPEATED, STITCHED, learned_return
 from rl_training.algorithms import REGISTRY
 
 QUICK = {"learning_rate": 1e-3}
+SUPPORT = {"vae_hidden": (32, 32), "batch_size": 64}
 # algorithm, kind of actions, settings, what its policy earns
 CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("td3_bc", "continuous", QUICK, STITCHED),
@@ -20,7 +21,10 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("iql", "discrete", QUICK | {"expectile": 0.9, "beta": 10.0}, STITCHED),
     ("iql", "discrete", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),
     ("sac_n", "continuous", QUICK | {"members": 10}, STITCHED),
-    ("edac", "continuous", QUICK | {"members": 5, "eta": 1.0}, STITCHED),
+    ("edac", "continuous", QUICK | {"members": 5}, STITCHED),
+    ("bcq", "continuous", QUICK | SUPPORT, STITCHED),
+    ("bcq", "discrete", QUICK, STITCHED),
+    ("bear", "continuous", QUICK | SUPPORT | {"actor_learning_rate": 1e-3, "warm_start": 600}, STITCHED),
 ]
 
 

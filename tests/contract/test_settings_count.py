@@ -20,6 +20,7 @@ STEPS = 160
 TRIED: dict[str, Any] = {
     "buffer_size": 70, "hidden": (8, 8), "critic_hidden": (8, 8), "encoder": "nature", "max_grad_norm": 1e-3,
     "target_entropy": 0.3, "target_kl": 1e-6, "top": 1, "noise": 3.0, "max_weight": 0.5, "cg_steps": 1, "backtrack_steps": 1,
+    "vae_hidden": (8, 8), "warm_start": 100, "threshold": 1.0, "epsilon": 0.9,
 }  # fmt: skip
 # Steps large enough and limits narrow or wide enough to be felt, and distributions small enough to be quick.
 BASE: dict[str, Any] = {

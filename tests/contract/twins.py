@@ -89,6 +89,15 @@ TWINS = [
          "        return slopes\n", "        return slopes.detach()\n", "algorithms/test_edac.py"),
     Twin("edac", "divides by all critics", "objectives.ensemble",
          "(len(slopes) - 1)", "len(slopes)", "objectives/test_ensemble.py"),
+    Twin("bcq", "decodes latents however far out", "models.vae",
+         ".clamp(-LATENT_BOUND, LATENT_BOUND)", "", "models/test_candidates.py"),
+    Twin("bcq", "lets rare actions value the next state", "algorithms.discrete_bcq",
+         "self.policy.net(obs).argmax(-1)", "self.policy.net.both(obs)[0].argmax(-1)", "algorithms/test_bcq.py"),
+    Twin("bear", "compares actions after the tanh", "algorithms.bear",
+         'proposed = self.actor.before_tanh(batch["obs"], self.noise(rows, c.mmd_samples))',
+         'proposed = self.actor(batch["obs"], self.noise(rows, c.mmd_samples))', "algorithms/test_bear.py"),
+    Twin("bear", "lowers the price of being far", "algorithms.bear",
+         "loss = -self.log_alpha.exp()", "loss = self.log_alpha.exp()", "algorithms/test_bear.py"),
 ]  # fmt: skip
 
 

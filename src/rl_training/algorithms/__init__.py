@@ -11,6 +11,8 @@ from rl_training.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from rl_training.agent import Agent
     from rl_training.algorithms.a2c import A2C
+    from rl_training.algorithms.bcq import BCQ
+    from rl_training.algorithms.bear import BEAR
     from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.crossq import CrossQ
     from rl_training.algorithms.ddpg import DDPG
@@ -73,6 +75,8 @@ REGISTRY: dict[str, Entry] = {
     "iql": Entry("iql", "IQL", "Implicit Q-learning, for stored data", ("discrete", "continuous"), offline=True),
     "sac_n": Entry("sac_n", "SACN", "SAC with the smallest of many critics, for stored data", ("continuous",), offline=True),
     "edac": Entry("edac", "EDAC", "SAC-N with critics of diverse gradients, for stored data", ("continuous",), offline=True),
+    "bcq": Entry("bcq", "BCQ", "Q-learning among actions the data may have", ("discrete", "continuous"), offline=True),
+    "bear": Entry("bear", "BEAR", "Actor-critic within the support of stored data", ("continuous",), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -99,6 +103,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "C51", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "SACN", "TD3", "TD3BC",
-    "TQC", "TRPO", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
+    "A2C", "BCQ", "BEAR", "C51", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "SACN",
+    "TD3", "TD3BC", "TQC", "TRPO", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip
