@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rl_training.algorithms import (
         A2C,
+        BCQ,
+        BEAR,
         C51,
         CQL,
         DDPG,
         DQN,
+        EDAC,
         IQL,
         IQN,
         PPO,
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
         REDQ,
         RLPD,
         SAC,
+        SACN,
         TD3,
         TD3BC,
         TQC,
@@ -42,9 +46,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "A2C", "C51", "CQL", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "XQL",
-    "CalQL", "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "ReBRAC", "StopOnReturn", "TrainConfig", "TrainResult",
-    "train",
+    "A2C", "BCQ", "BEAR", "C51", "CQL", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "SACN",
+    "TD3", "TD3BC", "TQC", "TRPO", "XQL", "CalQL", "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "ReBRAC",
+    "StopOnReturn", "TrainConfig", "TrainResult", "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

@@ -12,6 +12,7 @@ from rl_training.algorithms import REGISTRY
 
 QUICK = {"learning_rate": 1e-3}
 CONSERVATIVE = QUICK | {"actor_learning_rate": 1e-3, "samples": 4, "batch_size": 64}
+SUPPORT = {"vae_hidden": (32, 32), "batch_size": 64}
 # algorithm, kind of actions, settings, what its policy earns
 CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("td3_bc", "continuous", QUICK, STITCHED),
@@ -29,6 +30,11 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("xql", "continuous", QUICK | {"gumbel_beta": 10.0, "beta": 10.0}, REPEATED),  # so soft a maximum is nearly the mean
     ("xql", "discrete", QUICK | {"gumbel_beta": 0.1, "gumbel_clip": 12.0, "beta": 10.0}, STITCHED),
     ("xql", "discrete", QUICK | {"gumbel_beta": 10.0, "beta": 10.0}, REPEATED),
+    ("sac_n", "continuous", QUICK | {"members": 10}, STITCHED),
+    ("edac", "continuous", QUICK | {"members": 5}, STITCHED),
+    ("bcq", "continuous", QUICK | SUPPORT, STITCHED),
+    ("bcq", "discrete", QUICK, STITCHED),
+    ("bear", "continuous", QUICK | SUPPORT | {"actor_learning_rate": 1e-3, "warm_start": 600}, STITCHED),
 ]
 
 

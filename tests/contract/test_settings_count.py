@@ -22,6 +22,7 @@ TRIED: dict[str, Any] = {
     "target_entropy": 0.3, "target_kl": 1e-6, "top": 1, "noise": 3.0, "max_weight": 0.5, "cg_steps": 1, "backtrack_steps": 1,
     "gumbel_clip": 0.05, "actor_learning_rate": 2e-3, "gap_min": 20.0, "gap_max": 0.01,
     "gap_target": 0.5,
+    "vae_hidden": (8, 8), "warm_start": 100, "threshold": 1.0, "epsilon": 0.9,
 }  # fmt: skip
 # Steps large enough and limits narrow or wide enough to be felt, and distributions small enough to be quick.
 BASE: dict[str, Any] = {

@@ -29,6 +29,7 @@ QUICK: dict[str, Any] = {
     "gradient_steps": 2, "policy_delay": 2, "target_update_interval": 1, "buffer_size": 500, "alpha": 1e-4, "learn_alpha": False,
     "members": 2, "num_steps": 16, "epochs": 20, "minibatches": 1, "critic_epochs": 20, "v_min": 0.0, "v_max": 2.0,
     "quantiles": 8, "drop": 1, "samples": 8, "target_samples": 8, "max_grad_norm": 10.0, "n_step": 1,
+    "vae_hidden": (16, 16), "warm_start": 0,
 }  # fmt: skip
 OWN: dict[str, dict[str, Any]] = {
     "a2c": {"num_steps": 4, "total_steps": 12_000, "learning_rate": 2e-2},

@@ -23,7 +23,10 @@ TINY: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     "num_steps": 16, "minibatches": 2, "epochs": 4, "batch_size": 32, "buffer_size": 2000, "learning_starts": 64,
     "train_freq": 2, "gradient_steps": 1, "policy_delay": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
+    "warm_start": 20,
 }  # fmt: skip
+# The same for settings that are refused for other kinds of action.
+SMALL_CONTINUOUS: dict[str, Any] = {"vae_hidden": (16, 16)}
 # Of algorithms that make one update of each rollout: short ones, for as many updates as others.
 SMALL_OWN: dict[str, dict[str, Any]] = {"ars": {"num_envs": 4}, "a2c": {"num_envs": 4, "num_steps": 4}}
 # How an algorithm learns the tiny task, where not with these: A2C's steps are short for long, as its mean square starts at 1.
@@ -60,19 +63,22 @@ class Maker:
     def standard(self, name: str, steps: int = 256, **changes: Any) -> Any:
         """On a standard environment that can be saved exactly."""
         env_id = "Pendulum-v1" if "continuous" in REGISTRY[name].actions else "CartPole-v1"
-        return find(name)(env_id, **self._settings(name, env_id, steps, changes))
+        return find(name)(env_id, **self._settings(name, env_id, steps, changes, "continuous" in REGISTRY[name].actions))
 
     def match(self, name: str, actions: str, nested: bool = False, steps: int = 256, **changes: Any) -> Any:
         """On `Match`."""
         source = f"match {actions}{' nested' if nested else ''}"
-        return find(name)(lambda: Match(actions, nested), **self._settings(name, source, steps, changes))
+        return find(name)(lambda: Match(actions, nested), **self._settings(name, source, steps, changes, actions == "continuous"))
 
     def goals(self, name: str, steps: int = 256, **changes: Any) -> Any:
         """On an environment with goals."""
         env_id = "rl_training/PointReach-v0" if "continuous" in REGISTRY[name].actions else "rl_training/BitFlip-v0"
-        return find(name)(env_id, **self._settings(name, env_id, steps, changes))
+        return find(name)(env_id, **self._settings(name, env_id, steps, changes, "continuous" in REGISTRY[name].actions))
 
-    def _settings(self, name: str, source: str, steps: int, changes: dict[str, Any]) -> dict[str, Any]:
+    def _settings(self, name: str, source: str, steps: int, changes: dict[str, Any], continuous: bool) -> dict[str, Any]:
+        fields = {field.name for field in dataclasses.fields(find(name).config_class)}
+        if continuous:
+            changes = {key: value for key, value in SMALL_CONTINUOUS.items() if key in fields} | changes
         data = {"dataset": str(self.data(source))} if REGISTRY[name].needs_data else {}
         return small_settings(name, **{"output_dir": str(self.folder), **length(name, steps), **data, **changes})
 

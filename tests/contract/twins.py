@@ -106,6 +106,21 @@ TWINS = [
          "shares[1:] > shares[:-1]", "np.arange(size) < shares[-1]", "data/test_mixture.py"),
     Twin("ars", "moves away from what returned more", "contrib.ars",
          "(forwards - backwards)[best]", "(backwards - forwards)[best]", "contrib/test_ars.py"),
+    Twin("sac_n", "turns its temperature the wrong way", "algorithms.sac_n",
+         "entropy = -self.policy", "entropy = self.policy", "algorithms/test_sac_n.py"),
+    Twin("edac", "teaches nothing by its slopes", "algorithms.edac",
+         "        return slopes\n", "        return slopes.detach()\n", "algorithms/test_edac.py"),
+    Twin("edac", "divides by all critics", "objectives.ensemble",
+         "(len(slopes) - 1)", "len(slopes)", "objectives/test_ensemble.py"),
+    Twin("bcq", "decodes latents however far out", "models.vae",
+         ".clamp(-LATENT_BOUND, LATENT_BOUND)", "", "models/test_candidates.py"),
+    Twin("bcq", "lets rare actions value the next state", "algorithms.discrete_bcq",
+         "self.policy.net(obs).argmax(-1)", "self.policy.net.both(obs)[0].argmax(-1)", "algorithms/test_bcq.py"),
+    Twin("bear", "compares actions after the tanh", "algorithms.bear",
+         'proposed = self.actor.before_tanh(batch["obs"], self.noise(rows, c.mmd_samples))',
+         'proposed = self.actor(batch["obs"], self.noise(rows, c.mmd_samples))', "algorithms/test_bear.py"),
+    Twin("bear", "lowers the price of being far", "algorithms.bear",
+         "loss = -self.log_alpha.exp()", "loss = self.log_alpha.exp()", "algorithms/test_bear.py"),
 ]  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from rl_training.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from rl_training.agent import Agent
     from rl_training.algorithms.a2c import A2C
+    from rl_training.algorithms.bcq import BCQ
+    from rl_training.algorithms.bear import BEAR
     from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.cal_ql import CalQL
     from rl_training.algorithms.cql import CQL
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.discrete_sac import DiscreteSAC
     from rl_training.algorithms.dqn import DQN
     from rl_training.algorithms.droq import DroQ
+    from rl_training.algorithms.edac import EDAC
     from rl_training.algorithms.iqn import IQN
     from rl_training.algorithms.ppo import PPO
     from rl_training.algorithms.qr_dqn import QRDQN
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.redq import REDQ
     from rl_training.algorithms.rlpd import RLPD
     from rl_training.algorithms.sac import SAC
+    from rl_training.algorithms.sac_n import SACN
     from rl_training.algorithms.td3 import TD3
     from rl_training.algorithms.td3_bc import TD3BC
     from rl_training.algorithms.tqc import TQC
@@ -77,6 +81,10 @@ REGISTRY: dict[str, Entry] = {
     "cal_ql": Entry("cal_ql", "CalQL", "CQL for going on online", ("continuous",), offline=True),
     "iql": Entry("iql", "IQL", "Implicit Q-learning, for stored data", ("discrete", "continuous"), offline=True),
     "xql": Entry("xql", "XQL", "IQL with a soft maximum over stored actions", ("discrete", "continuous"), offline=True),
+    "sac_n": Entry("sac_n", "SACN", "SAC with the smallest of many critics, for stored data", ("continuous",), offline=True),
+    "edac": Entry("edac", "EDAC", "SAC-N with critics of diverse gradients, for stored data", ("continuous",), offline=True),
+    "bcq": Entry("bcq", "BCQ", "Q-learning among actions the data may have", ("discrete", "continuous"), offline=True),
+    "bear": Entry("bear", "BEAR", "Actor-critic within the support of stored data", ("continuous",), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -103,6 +111,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "C51", "CQL", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC",
-    "TRPO", "XQL", "CalQL", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "ReBRAC", "find", "names",
+    "A2C", "BCQ", "BEAR", "C51", "CQL", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD",
+    "SAC", "SACN", "TD3", "TD3BC", "TQC", "TRPO", "XQL", "CalQL", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow",
+    "ReBRAC", "find", "names",
 ]  # fmt: skip

@@ -67,7 +67,7 @@ class CQLAlgorithm(SACAlgorithm):
     def next_value(self, obs: Any) -> Tensor:
         c, outputs = self.config, self.policy.net(obs)
         actions, log_prob = self.policy.sample_from(outputs.repeat(c.samples if c.max_target_backup else 1, 1, 1))
-        q = self.target.net.of_each(obs, actions).min(0).values
+        q = self.target.net.of_many(obs, actions.movedim(0, 1)).min(0).values.T
         best = q.argmax(0, keepdim=True)
         value, log_prob = q.gather(0, best)[0], log_prob.gather(0, best)[0]
         return value - self.log_alpha.exp() * log_prob if c.backup_entropy else value
@@ -88,7 +88,8 @@ class CQLAlgorithm(SACAlgorithm):
 
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Batch]:
         actions, log_density = self.proposals(batch)
-        q = self.critic.of_each(batch["obs"], torch.cat([batch["action"][None], actions]))  # all in one pass
+        asked = torch.cat([batch["action"][None], actions]).movedim(0, 1)
+        q = self.critic.of_many(batch["obs"], asked).movedim(-1, 1)  # all in one pass
         loss, out = self.td_loss(q[:, 0], batch)
         penalty, gaps = self.conservative(self.conservative.gap(self.pushed_down(q, log_density, batch), q[:, 0]))
         return loss + penalty, out | gaps

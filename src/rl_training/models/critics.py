@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.config import ModelConfig
-from rl_training.models.encoders import make_encoder
+from rl_training.models.encoders import beside, make_encoder
 from rl_training.models.ensemble import EnsembleLayerNorm, EnsembleLinear, through
 from rl_training.models.mlp import mlp
 from rl_training.specs import ActionSpec, ObsSpec
@@ -52,12 +52,6 @@ class EnsembleCritic(nn.Module):
         x = torch.cat([self.encoder(obs), action], -1)
         return self.body(x.expand(self.members, *x.shape)).squeeze(-1)
 
-    def of_each(self, obs: Any, actions: Tensor) -> Tensor:
-        """Several actions in every state, in one pass: (B, ...), (K, B, A) -> (members, K, B)."""
-        features = self.encoder(obs)
-        x = torch.cat([features.expand(len(actions), *features.shape), actions], -1).flatten(0, 1)
-        return self.body(x.expand(self.members, *x.shape)).reshape(self.members, *actions.shape[:2])
-
     def of_action(self, obs: Any, action: Tensor) -> Tensor:
         """Q(s, a) under the name that critics of discrete actions have for it."""
         return self(obs, action)
@@ -67,6 +61,18 @@ class EnsembleCritic(nn.Module):
         x = torch.cat([self.encoder(obs), action], -1)
         count = len(range(self.members)[members]) if isinstance(members, slice) else len(members)
         return through(self.body, x.expand(count, *x.shape), members).squeeze(-1)
+
+    def of_each(self, obs: Any, action: Tensor) -> Tensor:
+        """Q(s, a) where every critic is asked about actions of its own: (B, ...), (members, B, A) -> (members, B)."""
+        features = self.encoder(obs)
+        return self.body(torch.cat([features.expand(self.members, *features.shape), action], -1)).squeeze(-1)
+
+    def of_many(self, obs: Any, action: Tensor, members: slice = slice(None)) -> Tensor:
+        """Several actions in each state: (B, ...), (B, n, A) -> (members, B, n). States are encoded once."""
+        x = beside(self.encoder(obs), action)
+        count = len(range(self.members)[members])
+        values = through(self.body, x.flatten(0, 1).expand(count, -1, -1), members)
+        return values.view(count, *x.shape[:2])
 
     def first(self, obs: Any, action: Tensor) -> Tensor:
         """Q(s, a) of the first critic alone, (B,): half the work where only that one is wanted."""

@@ -89,3 +89,10 @@ class DictEncoder(nn.Module):
 
     def forward(self, obs: dict[str, Any]) -> Tensor:
         return torch.cat([encoder(obs[key]) for key, encoder in zip(self.keys, self.encoders)], -1)
+
+
+def beside(features: Tensor, actions: Tensor) -> Tensor:
+    """States' features (B, F) with an action each, (B, A) -> (B, F + A), or with several, (B, n, A) -> (B, n, F + A)."""
+    if actions.ndim > features.ndim:
+        features = features.unsqueeze(1).expand(-1, actions.shape[1], -1)
+    return torch.cat([features, actions], -1)

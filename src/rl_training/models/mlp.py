@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rl_training.config import ModelConfig
 from rl_training.errors import ConfigError
-from rl_training.models.ensemble import Ensemble, through
+from rl_training.models.ensemble import Ensemble, EnsembleLinear, through
 
 
 class Tanh(nn.Module):
@@ -57,6 +57,7 @@ class Residual(Ensemble):
 
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": Tanh, "relu": nn.ReLU, "silu": nn.SiLU, "gelu": nn.GELU, "elu": nn.ELU}
+HIDDEN_BIAS = 0.1  # of networks that start near zero
 EXPANSION = 4  # hidden units of a residual block per unit of its width
 
 
@@ -146,3 +147,16 @@ def initialize(layer: Any, scheme: str, gain: float) -> Any:
         member.copy_(drawn)
     nn.init.zeros_(bias)
     return layer
+
+
+@torch.no_grad()
+def start_near_zero(body: nn.Sequential, bound: float) -> nn.Sequential:
+    """Hidden biases of 0.1, and an output layer uniform within `bound`: what the network gives first is almost nothing."""
+    *hidden, last = body
+    for layer in hidden:
+        for part in layer.modules():
+            if isinstance(part, nn.Linear | EnsembleLinear):
+                part.bias.fill_(HIDDEN_BIAS)
+    for parameter in last.parameters():
+        parameter.uniform_(-bound, bound)
+    return body

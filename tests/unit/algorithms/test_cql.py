@@ -112,7 +112,7 @@ def test_one_pass_values_what_single_passes_do() -> None:
     rule = cql(layer_norm=True)
     data, actions = batch(6), torch.rand(5, 6, 1)
     torch.testing.assert_close(
-        rule.critic.of_each(data["obs"], actions), torch.stack([rule.critic(data["obs"], a) for a in actions], 1)
+        rule.critic.of_many(data["obs"], actions.movedim(0, 1)), torch.stack([rule.critic(data["obs"], a) for a in actions], -1)
     )
 
 
@@ -138,7 +138,7 @@ def test_the_target_may_be_that_of_the_best_of_several_actions(backup_entropy: b
     rule = cql(max_target_backup=True, backup_entropy=backup_entropy, samples=4)
     q = torch.tensor([[[1.0, 5.0], [4.0, 2.0], [3.0, 9.0], [0.0, 0.0]], [[9.0, 5.0], [2.0, 9.0], [3.0, -1.0], [0.0, 0.0]]])
     density = torch.arange(8.0).reshape(4, 2)
-    rule.target.net.of_each = lambda obs, actions: q
+    rule.target.net.of_many = lambda obs, actions: q.movedim(-1, 1)
     rule.policy.sample_from = lambda outputs: (torch.zeros(4, 2, 1), density)
     # The least of both critics first: 1, 2, 3, 0 and 5, 2, -1, 0. Then the largest: the third, and the first.
     alpha = rule.log_alpha.exp().item()

@@ -52,6 +52,16 @@ def test_an_ensemble_computes_what_its_members_would_alone() -> None:
     assert not torch.allclose(got[0], got[1]), "members start different"
 
 
+def test_several_actions_of_a_state_are_valued_as_one_by_one() -> None:
+    critic = EnsembleCritic(OBS, BOX, MODEL, members=3)
+    obs, actions = torch.randn(7, 3), torch.randn(7, 5, 2)
+    got = critic.of_many(obs, actions)
+    torch.testing.assert_close(got, torch.stack([critic(obs, actions[:, i]) for i in range(5)], -1))
+    torch.testing.assert_close(critic.of_many(obs, actions, slice(1)), got[:1])
+    own = torch.randn(3, 7, 2)
+    torch.testing.assert_close(critic.of_each(obs, own), torch.stack([critic(obs, own[i])[i] for i in range(3)]))
+
+
 def test_discrete_critics_give_each_row_the_value_of_its_action() -> None:
     critic = DiscreteCritic(OBS, DISCRETE, MODEL, members=2)
     obs, action = torch.randn(7, 3), torch.tensor([0, 2, 1, 1, 0, 2, 2])
