@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rl_training.algorithms import (
         A2C,
+        BC,
         C51,
         DDPG,
         DQN,
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "A2C", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO", "Callback",
-    "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "A2C", "BC", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC", "TRPO",
+    "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

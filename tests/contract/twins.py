@@ -63,6 +63,8 @@ TWINS = [
          "        self.critic_target.update()\n        self.actor_target.update()\n", "algorithms/test_td3.py"),
     Twin("td3_bc", "does not scale by the size of Q", "algorithms.terms",
          "self.alpha / q.detach().abs().mean()", "self.alpha", "algorithms/test_td3.py"),
+    Twin("bc", "sums over the dimensions of an action", "algorithms.bc",
+         '- batch["action"]).square().mean()', '- batch["action"]).square().sum(-1).mean()', "algorithms/test_bc.py"),
     Twin("ddpg", "smooths the target action", "algorithms.ddpg",
          "target_noise=0.0", "target_noise=0.2", "algorithms/test_ddpg.py"),
     Twin("discrete_sac", "averages over actions where it must sum", "algorithms.discrete_sac",
