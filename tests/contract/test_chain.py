@@ -19,6 +19,9 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("iql", "continuous", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),  # a mean, by which going on from S is worth 0.495
     ("iql", "discrete", QUICK | {"expectile": 0.9, "beta": 10.0}, STITCHED),
     ("iql", "discrete", QUICK | {"expectile": 0.5, "beta": 10.0}, REPEATED),
+    ("awac", "continuous", QUICK | {"temperature": 0.1}, STITCHED),
+    ("crr", "continuous", QUICK, STITCHED),
+    ("crr", "continuous", QUICK | {"filter": "exponential", "temperature": 0.1}, STITCHED),
     # Of episodes from S both kinds are stored, as often; the better two thirds of all have the one that earns 0.6.
     ("bc", "continuous", QUICK | {"keep_best": 2 / 3}, REPEATED),
     ("bc", "continuous", QUICK | {"keep_best": 2 / 3, "loss": "likelihood"}, REPEATED),

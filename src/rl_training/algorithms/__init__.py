@@ -11,9 +11,11 @@ from rl_training.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from rl_training.agent import Agent
     from rl_training.algorithms.a2c import A2C
+    from rl_training.algorithms.awac import AWAC
     from rl_training.algorithms.bc import BC
     from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.crossq import CrossQ
+    from rl_training.algorithms.crr import CRR
     from rl_training.algorithms.ddpg import DDPG
     from rl_training.algorithms.discrete_sac import DiscreteSAC
     from rl_training.algorithms.dqn import DQN
@@ -71,6 +73,8 @@ REGISTRY: dict[str, Entry] = {
     "td3_bc": Entry("td3_bc", "TD3BC", "TD3 with behaviour cloning, for stored data", ("continuous",), offline=True),
     "iql": Entry("iql", "IQL", "Implicit Q-learning, for stored data", ("discrete", "continuous"), offline=True),
     "bc": Entry("bc", "BC", "Behaviour cloning of stored data", _ALL, offline=True),
+    "awac": Entry("awac", "AWAC", "Advantage-weighted actor-critic, for stored data", ("continuous",), offline=True),
+    "crr": Entry("crr", "CRR", "Critic-regularized regression, for stored data", ("continuous",), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -97,6 +101,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "BC", "C51", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3", "TD3BC", "TQC",
-    "TRPO", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
+    "A2C", "AWAC", "BC", "C51", "CRR", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3",
+    "TD3BC", "TQC", "TRPO", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip
