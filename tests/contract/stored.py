@@ -13,6 +13,7 @@ from rl_training.runtime.learner import Learner
 
 def learn_from(agent: Any, data: Dataset, updates: int) -> None:
     """So many updates of an agent, without a run."""
+    data = data.filter(agent.config.data.keep_best)
     policy = agent.parts.algorithm.policy
     if policy.normalizer is not None:
         policy.normalizer.fit([torch.from_numpy(data.obs)], eps=1e-3)

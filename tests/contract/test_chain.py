@@ -35,6 +35,13 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("bcq", "continuous", QUICK | SUPPORT, STITCHED),
     ("bcq", "discrete", QUICK, STITCHED),
     ("bear", "continuous", QUICK | SUPPORT | {"actor_learning_rate": 1e-3, "warm_start": 600}, STITCHED),
+    ("awac", "continuous", QUICK | {"temperature": 0.1}, STITCHED),
+    ("crr", "continuous", QUICK, STITCHED),
+    ("crr", "continuous", QUICK | {"filter": "exponential", "temperature": 0.1}, STITCHED),
+    # Of episodes from S both kinds are stored, as often; the better two thirds of all have the one that earns 0.6.
+    ("bc", "continuous", QUICK | {"keep_best": 2 / 3}, REPEATED),
+    ("bc", "continuous", QUICK | {"keep_best": 2 / 3, "loss": "likelihood"}, REPEATED),
+    ("bc", "discrete", QUICK | {"keep_best": 2 / 3}, REPEATED),
 ]
 
 

@@ -10,7 +10,8 @@ from combinations import OPTIONS
 from test_registry import PAIRS
 from tiny import Maker
 
-from rl_training.algorithms import REGISTRY
+from rl_training.algorithms import REGISTRY, find
+from rl_training.algorithms.replay import ReplayConfig
 from rl_training.config.fields import Spec
 from rl_training.config.names import settings_of
 from rl_training.errors import ConfigError
@@ -66,7 +67,7 @@ def test_every_setting_counts(name: str, actions: str, make: Maker) -> None:
     settings = {key: spec for key, spec in own.items() if key.rpartition(".")[2] not in ELSEWHERE}
     base = {key: value for key, value in BASE.items() if f"algorithm.{key}" in settings}
     base |= BASE_OWN.get(name, {})
-    if REGISTRY[name].offline:
+    if REGISTRY[name].offline and issubclass(find(name).config_class, ReplayConfig):
         base |= {"total_steps": STEPS, "offline_updates": 0}  # some settings are about env steps
 
     def made(**changes: Any) -> Any:

@@ -11,12 +11,15 @@ from rl_training.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from rl_training.agent import Agent
     from rl_training.algorithms.a2c import A2C
+    from rl_training.algorithms.awac import AWAC
+    from rl_training.algorithms.bc import BC
     from rl_training.algorithms.bcq import BCQ
     from rl_training.algorithms.bear import BEAR
     from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.cal_ql import CalQL
     from rl_training.algorithms.cql import CQL
     from rl_training.algorithms.crossq import CrossQ
+    from rl_training.algorithms.crr import CRR
     from rl_training.algorithms.ddpg import DDPG
     from rl_training.algorithms.discrete_sac import DiscreteSAC
     from rl_training.algorithms.dqn import DQN
@@ -85,6 +88,9 @@ REGISTRY: dict[str, Entry] = {
     "edac": Entry("edac", "EDAC", "SAC-N with critics of diverse gradients, for stored data", ("continuous",), offline=True),
     "bcq": Entry("bcq", "BCQ", "Q-learning among actions the data may have", ("discrete", "continuous"), offline=True),
     "bear": Entry("bear", "BEAR", "Actor-critic within the support of stored data", ("continuous",), offline=True),
+    "bc": Entry("bc", "BC", "Behaviour cloning of stored data", _ALL, offline=True),
+    "awac": Entry("awac", "AWAC", "Advantage-weighted actor-critic, for stored data", ("continuous",), offline=True),
+    "crr": Entry("crr", "CRR", "Critic-regularized regression, for stored data", ("continuous",), offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -111,7 +117,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "BCQ", "BEAR", "C51", "CQL", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD",
-    "SAC", "SACN", "TD3", "TD3BC", "TQC", "TRPO", "XQL", "CalQL", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow",
-    "ReBRAC", "find", "names",
+    "A2C", "AWAC", "BC", "BCQ", "BEAR", "C51", "CQL", "CRR", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ",
+    "REGISTRY", "RLPD", "SAC", "SACN", "TD3", "TD3BC", "TQC", "TRPO", "XQL", "CalQL", "CrossQ", "DiscreteSAC", "DroQ",
+    "Entry", "Rainbow", "ReBRAC", "find", "names",
 ]  # fmt: skip

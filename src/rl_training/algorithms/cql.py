@@ -89,7 +89,7 @@ class CQLAlgorithm(SACAlgorithm):
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Batch]:
         actions, log_density = self.proposals(batch)
         asked = torch.cat([batch["action"][None], actions]).movedim(0, 1)
-        q = self.critic.of_many(batch["obs"], asked).movedim(-1, 1)  # all in one pass
+        q = self.critic.of_many(batch["obs"], asked).movedim(-1, 1).contiguous()  # all in one pass
         loss, out = self.td_loss(q[:, 0], batch)
         penalty, gaps = self.conservative(self.conservative.gap(self.pushed_down(q, log_density, batch), q[:, 0]))
         return loss + penalty, out | gaps
