@@ -1,9 +1,11 @@
-"""What do ten critics cost, and what that they must differ? CPU time per update of REDQ beside SAC, and of EDAC beside SAC-N.
+"""What do ten critics cost, and what that they must differ? Time per update of REDQ beside SAC, and of EDAC beside SAC-N.
 
     python benchmarks/ensemble_cost.py        # prints the ratios and stores them in benchmarks/results/ensemble_cost.json
+    python benchmarks/ensemble_cost.py --device cuda --modes graph compile+graph --out FILE
 
 The two of a pair have the same networks and batches and run alternately in one process, on one thread; the smallest time of each
-counts. An update of REDQ is the mean over a cycle of 20 updates of the critics and one of the actor.
+counts (CPU time, or on a GPU the time until it has finished). An update of REDQ is the mean over a cycle of 20 updates of the
+critics and one of the actor.
 """
 
 from __future__ import annotations
@@ -44,32 +46,36 @@ class Pair:
 PAIRS = [Pair(SAC, REDQ, (256, 256), 2.5), Pair(SACN, EDAC, (256, 256, 256), 3.0)]
 
 
-def learner(kind: Any, hidden: tuple[int, ...], mode: str) -> Learner:
+def learner(kind: Any, hidden: tuple[int, ...], mode: str, device: str) -> Learner:
     torch.manual_seed(0)
     members = {} if kind is SAC else {"members": CRITICS}
     config = from_keywords(kind.name, env_id="Pendulum-v1", hidden=hidden, **members)
-    return Learner(kind.build(config, OBS, ACTION).algorithm, mode=mode)
+    return Learner(kind.build(config, OBS, ACTION).algorithm, device, mode)
 
 
 def seconds(learner: Learner, batch: dict[str, Any]) -> float:
-    """CPU seconds per update over one cycle."""
-    start = time.process_time()
+    """Seconds per update over one cycle."""
+    on_gpu = learner.device.type == "cuda"
+    clock = time.perf_counter if on_gpu else time.process_time
+    start = clock()
     for _ in range(CYCLE):
         learner.update(batch)
-    return (time.process_time() - start) / CYCLE
+    if on_gpu:
+        torch.cuda.synchronize()
+    return (clock() - start) / CYCLE
 
 
-def measure(pair: Pair, mode: str, repeats: int) -> dict[str, Any]:
+def measure(pair: Pair, mode: str, repeats: int, device: str) -> dict[str, Any]:
     rng = np.random.default_rng(0)
 
     def rows(*shape: int) -> torch.Tensor:
-        return torch.from_numpy(rng.standard_normal(shape).astype(np.float32))
+        return torch.from_numpy(rng.standard_normal(shape).astype(np.float32)).to(device)
 
     batch = {"obs": rows(BATCH, 17), "next_obs": rows(BATCH, 17), "action": rows(BATCH, 6).tanh(), "reward": rows(BATCH),
-             "discount": torch.full((BATCH,), 0.99), "weight": torch.ones(BATCH)}  # fmt: skip
+             "discount": torch.full((BATCH,), 0.99, device=device), "weight": torch.ones(BATCH, device=device)}  # fmt: skip
     plain, dear = pair.plain.name, pair.dear.name
-    learners = {kind.name: learner(kind, pair.hidden, mode) for kind in (pair.plain, pair.dear)}
-    best = {name: min(seconds(one, batch) for _ in range(2)) for name, one in learners.items()}  # warm, compiled
+    learners = {kind.name: learner(kind, pair.hidden, mode, device) for kind in (pair.plain, pair.dear)}
+    best = {name: min(seconds(one, batch) for _ in range(3)) for name, one in learners.items()}  # warm, compiled
     for _ in range(repeats):
         best = {name: min(best[name], seconds(one, batch)) for name, one in learners.items()}
     ratio = round(best[dear] / best[plain], 3)
@@ -82,15 +88,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--modes", nargs="*", default=["eager", "compile"])
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    found = [measure(pair, mode, args.repeats) for pair in PAIRS for mode in args.modes]
+    found = [measure(pair, mode, args.repeats, args.device) for pair in PAIRS for mode in args.modes]
     record = {
         "batch": BATCH, "critics": CRITICS, "modes": found, "repeats": args.repeats,
         "command": "python benchmarks/ensemble_cost.py", "versions": versions(),
-        "hardware": platform.processor() or platform.machine(), "date": datetime.now(UTC).date().isoformat(),
+        "hardware": torch.cuda.get_device_name() if args.device != "cpu" else platform.processor() or platform.machine(),
+        "date": datetime.now(UTC).date().isoformat(),
     }  # fmt: skip
-    OUT.write_text(json.dumps(record, indent=1) + "\n")
+    args.out.write_text(json.dumps(record, indent=1) + "\n")
     return 0 if all(row["ratio"] <= row["bound"] for row in found) else 1
 
 

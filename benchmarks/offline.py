@@ -37,10 +37,13 @@ class Suite(NamedTuple):
     folder: str = ""
 
 
+MUJOCO_DATA = ("--quality", "medium,medium-replay", "--total-steps", "300000", "--steps", "200000")
+
+
 def _mujoco(env_id: str) -> dict[str, Suite]:
     name = env_id.partition("-")[0].lower()
     return {
-        f"{name}-{quality}": Suite(env_id, ("data", "suite", env_id, "--quality", "medium,medium-replay"), f"{env_id}/{quality}")
+        f"{name}-{quality}": Suite(env_id, ("data", "suite", env_id, *MUJOCO_DATA), f"{env_id}/{quality}")
         for quality in ("medium", "medium-replay")
     }
 
@@ -54,7 +57,7 @@ SUITES: dict[str, Suite] = {
 # Rows of the table that are an algorithm with another setting.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bc-best-10%": ("bc", {"keep_best": 0.1}),
-    "crr-exp": ("crr", {"filter": "exp"}),
+    "crr-exponential": ("crr", {"filter": "exponential"}),
 }
 
 
@@ -71,7 +74,7 @@ def train(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any
     import torch
 
     from rl_training import algorithms
-    from rl_training.config import from_keywords
+    from rl_training.config import find_preset, from_keywords, load_config
     from rl_training.envs.reference_scores import normalized_score
 
     torch.set_num_threads(1)
@@ -79,7 +82,9 @@ def train(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any
     env_id = SUITES[suite].env_id
     with tempfile.TemporaryDirectory() as work:
         quiet = {"output_dir": work, "progress": "quiet", "tensorboard": False, "num_episodes": EPISODES, "checkpoint_every": 0}
-        config = from_keywords(name, env_id=env_id, seed=seed, dataset=str(data), **quiet | settings | changes)
+        given = {"seed": seed, "dataset": str(data)} | quiet | settings | changes
+        preset = find_preset(name, env_id)
+        config = from_keywords(name, env_id=env_id, **given) if preset is None else load_config(preset, given)
         started, cpu = time.perf_counter(), time.process_time()
         agent = algorithms.find(name).from_config(config).learn()
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
@@ -172,13 +177,15 @@ def main() -> int:
     parser.add_argument("--updates", type=int, help="fewer or more than the preset says")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--matmul", default="float32")
+    parser.add_argument("--accelerate", default="auto")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         label, seed, folder, settings = args.one
         print(json.dumps(train(args.suites[0], label, int(seed), Path(folder), json.loads(settings))))
         return 0
-    settings = {"device": args.device, "matmul": args.matmul} | ({"offline_updates": args.updates} if args.updates else {})
+    settings = {"device": args.device, "matmul": args.matmul, "accelerate": args.accelerate}
+    settings |= {"offline_updates": args.updates} if args.updates else {}
     tables = {suite: Table(suite, made(suite, args.data)) for suite in args.suites}
     wanted = [
         (table, label, seed) for seed in range(args.seeds) for table in tables.values()

@@ -19,7 +19,7 @@ s = SHARED[name]
 settings: dict[str, Any] = {
     "td3_bc": lambda: {"bc_alpha": s["alpha"]},
     "iql": lambda: {"expectile": s["expectile"], "beta": s["beta"], "max_weight": s["max_weight"], "actor_schedule": "constant"},
-    "cql": lambda: {"actor_learning_rate": s["actor_learning_rate"], "cql_weight": s["weight"], "samples": s["actions"]},
+    "cql": lambda: {"actor_learning_rate": s["actor_learning_rate"], "penalty": s["weight"], "samples": s["actions"]},
 }[name]()
 common = {
     "hidden": HIDDEN, "batch_size": BATCH, "gamma": GAMMA, "tau": TAU, "learning_rate": s["learning_rate"], "init": "default",
