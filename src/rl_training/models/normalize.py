@@ -46,7 +46,7 @@ class Normalizer(nn.Module):
         define it."""
         count, mean, var = 0, torch.zeros_like(self.mean), torch.zeros_like(self.var)
         for block in blocks:
-            rows = block.reshape(-1, *self.mean.shape).double()
+            rows = block.to(self.mean.device).reshape(-1, *self.mean.shape).double()
             count, mean, var = _merged(count, mean, var, rows)
         self.mean.copy_(mean)
         self.var.copy_((var.sqrt() + eps).square() - self.eps)
