@@ -11,6 +11,7 @@ from chain import REPEATED, STITCHED, learned_return
 from rl_training.algorithms import REGISTRY
 
 QUICK = {"learning_rate": 1e-3}
+SEQUENCES = {"hidden": (32, 32), "context": 2, "warmup_updates": 100, "batch_size": 64, "updates": 1000}
 SUPPORT = {"vae_hidden": (32, 32), "batch_size": 64}
 # algorithm, kind of actions, settings, what its policy earns
 CASES: list[tuple[str, str, dict[str, Any], float]] = [
@@ -25,6 +26,9 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("bcq", "continuous", QUICK | SUPPORT, STITCHED),
     ("bcq", "discrete", QUICK, STITCHED),
     ("bear", "continuous", QUICK | SUPPORT | {"actor_learning_rate": 1e-3, "warm_start": 600}, STITCHED),
+    # Nothing that began in S returned 1, so nothing is known of how it would go on from there.
+    ("decision_transformer", "continuous", QUICK | SEQUENCES, REPEATED),
+    ("decision_transformer", "discrete", QUICK | SEQUENCES, REPEATED),
 ]
 
 

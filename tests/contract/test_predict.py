@@ -58,7 +58,11 @@ def test_exploring_actions_vary(agent: Any) -> None:
     # Equal up to rounding: on some processors a matrix product computes the last rows of a batch in another order.
     assert np.ptp(agent.predict(obs, deterministic=True), axis=0).max() <= 1e-5
     # Over rows and over calls: what explores by its weights has one sample of them for all rows of a call.
-    assert np.ptp(np.concatenate([agent.predict(obs, deterministic=False) for _ in range(20)]), axis=0).max() > 1e-3
+    varied = np.ptp(np.concatenate([agent.predict(obs, deterministic=False) for _ in range(20)]), axis=0).max()
+    if agent.config.algo == "decision_transformer":  # learned by squared error it has one action for each history
+        assert varied <= 1e-5
+        return
+    assert varied > 1e-3
 
 
 def test_saved_and_loaded_it_predicts_the_same(agent: Any, make: Maker) -> None:

@@ -77,6 +77,10 @@ REGISTRY: dict[str, Entry] = {
     "edac": Entry("edac", "EDAC", "SAC-N with critics of diverse gradients, for stored data", ("continuous",), offline=True),
     "bcq": Entry("bcq", "BCQ", "Q-learning among actions the data may have", ("discrete", "continuous"), offline=True),
     "bear": Entry("bear", "BEAR", "Actor-critic within the support of stored data", ("continuous",), offline=True),
+    "decision_transformer": Entry(
+        "decision_transformer", "DecisionTransformer", "Stored episodes, imitated by their returns",
+        ("discrete", "continuous"), home="contrib", offline=True,
+    ),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
