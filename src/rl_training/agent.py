@@ -18,7 +18,6 @@ from rl_training.specs import ActionSpec, ObsSpec, action_spec, obs_spec
 if TYPE_CHECKING:
     from rl_training.algorithms.base import Algorithm
     from rl_training.data.dataset import Dataset
-    from rl_training.data.dataset_buffer import DatasetBuffer
     from rl_training.experiment.callbacks import Callback
     from rl_training.experiment.results import TrainResult
     from rl_training.runtime.evaluator import Evaluation
@@ -40,7 +39,7 @@ class Parts:
     algorithm: Algorithm
     buffer: Buffer | None = None  # of env steps; None learns from stored data alone
     collect: int = 0  # steps per env between learning phases
-    offline: Callable[[Dataset], DatasetBuffer] | None = None  # batches of a dataset; None has no use for one
+    offline: Callable[[Dataset], Any] | None = None  # batches of a dataset; None has no use for one
     random_steps: int = 0  # env steps of uniformly random actions at the start
     keep_outputs: bool = False  # store the policy's outputs with each step, for losses that need the acting distribution
     noise_correlation: float = 0.0  # of exploration noise from one step to the next
@@ -132,15 +131,30 @@ class Agent:
 
     def predict(self, obs: Any, deterministic: bool = True) -> np.ndarray:
         """The action for one observation, or a batch of actions for a batch of them, in the environment's own units."""
-        from rl_training.envs.spaces import ObsTranslator, action_translator, add_axis, is_batch
+        canonical, batched = self.canonical(obs)
+        self.actor.refresh()
+        raw = self.in_units(self.actor.act(canonical, self.rng, TRAINED, explore=not deterministic))
+        return raw if batched else raw[0]
+
+    def canonical(self, obs: Any) -> tuple[Any, bool]:
+        """Observations of the environment as the policy takes them, a batch of one if need be, and whether they were a batch."""
+        from rl_training.envs.spaces import ObsTranslator, add_axis, is_batch
 
         batched = is_batch(obs, self.observation_space)
         translated = ObsTranslator(self.observation_space).batch(obs if batched else add_axis(obs))
         leaves = [np.asarray(a, leaf.dtype) for leaf, a in zip(self.obs_spec.leaves, self.obs_spec.arrays(translated))]
-        self.actor.refresh()
-        action = self.actor.act(self.obs_spec.build(leaves), self.rng, TRAINED, explore=not deterministic)
-        raw: np.ndarray = action_translator(self.action_space, len(leaves[0]))(action)
-        return raw if batched else raw[0]
+        return self.obs_spec.build(leaves), batched
+
+    def in_units(self, action: np.ndarray) -> np.ndarray:
+        """A batch of the policy's actions as the environment takes them."""
+        from rl_training.envs.spaces import action_translator
+
+        raw: np.ndarray = action_translator(self.action_space, len(action))(action)
+        return raw
+
+    def at_play(self, envs: Any) -> tuple[Any, Any]:
+        """Who plays the episodes of `evaluate`, and in what."""
+        return self.actor, envs
 
     def evaluate(self, num_episodes: int = 20, deterministic: bool = True) -> Evaluation:
         """Play whole episodes on fresh environments; `.mean`, `.std` and `.returns` of the result are raw returns."""
@@ -153,7 +167,8 @@ class Agent:
         with preserved():
             envs = evaluation_envs(self.config, self.env_source, num_episodes)
             try:
-                return Evaluator(envs, self.config.seed, deterministic).evaluate(self.actor, num_episodes, index=TRAINED)
+                actor, played = self.at_play(envs)
+                return Evaluator(played, self.config.seed, deterministic).evaluate(actor, num_episodes, index=TRAINED)
             finally:
                 envs.close()
 

@@ -12,6 +12,7 @@ from rl_training.algorithms import REGISTRY
 
 QUICK = {"learning_rate": 1e-3}
 CONSERVATIVE = QUICK | {"actor_learning_rate": 1e-3, "samples": 4, "batch_size": 64}
+SEQUENCES = {"hidden": (32, 32), "context": 2, "warmup_updates": 100, "batch_size": 64, "updates": 1000}
 SUPPORT = {"vae_hidden": (32, 32), "batch_size": 64}
 # algorithm, kind of actions, settings, what its policy earns
 CASES: list[tuple[str, str, dict[str, Any], float]] = [
@@ -42,6 +43,9 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("bc", "continuous", QUICK | {"keep_best": 2 / 3}, REPEATED),
     ("bc", "continuous", QUICK | {"keep_best": 2 / 3, "loss": "likelihood"}, REPEATED),
     ("bc", "discrete", QUICK | {"keep_best": 2 / 3}, REPEATED),
+    # Nothing that began in S returned 1, so nothing is known of how it would go on from there.
+    ("decision_transformer", "continuous", QUICK | SEQUENCES, REPEATED),
+    ("decision_transformer", "discrete", QUICK | SEQUENCES, REPEATED),
 ]
 
 

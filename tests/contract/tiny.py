@@ -23,7 +23,7 @@ TINY: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     "num_steps": 16, "minibatches": 2, "epochs": 4, "batch_size": 32, "buffer_size": 2000, "learning_starts": 64,
     "train_freq": 2, "gradient_steps": 1, "policy_delay": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
-    "warm_start": 20,
+    "warm_start": 20, "warmup_updates": 20, "context": 4,
 }  # fmt: skip
 # The same for settings that are refused for other kinds of action.
 SMALL_CONTINUOUS: dict[str, Any] = {"vae_hidden": (16, 16)}
@@ -35,6 +35,7 @@ LEARNS_OWN: dict[str, dict[str, Any]] = {
     "a2c": LEARNS | {"learning_rate": 1e-2, "num_steps": 5},
     # Cloning random actions teaches them; the best episodes among them have more right answers than wrong ones.
     "bc": {"learning_rate": 3e-3, "steps": 1500, "keep_best": 0.1},
+    "decision_transformer": {"learning_rate": 3e-3, "steps": 1500, "hidden": (32, 32), "context": 8, "target_return": 8.0},
     "ars": {"steps": 40_000, "num_envs": 20, "learning_rate": 0.1, "noise": 0.2, "num_steps": 32, "hidden": ()},
     # Their usual penalty is for returns of hundreds; a step is worth at most 1 here.
     "cql": LEARNS | {"penalty": 0.1},

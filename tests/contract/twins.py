@@ -127,6 +127,10 @@ TWINS = [
          'proposed = self.actor(batch["obs"], self.noise(rows, c.mmd_samples))', "algorithms/test_bear.py"),
     Twin("bear", "lowers the price of being far", "algorithms.bear",
          "loss = -self.log_alpha.exp()", "loss = self.log_alpha.exp()", "algorithms/test_bear.py"),
+    Twin("decision_transformer", "reads the action from the action itself", "models.transformer",
+         "x[:, 1::TOKENS]", "x[:, 2::TOKENS]", "contrib/test_decision_transformer.py"),
+    Twin("decision_transformer", "asks for as much after a reward", "data.history",
+         "        self.to_go -= reward\n", "", "data/test_history.py"),
 ]  # fmt: skip
 
 

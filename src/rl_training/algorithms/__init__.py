@@ -91,6 +91,10 @@ REGISTRY: dict[str, Entry] = {
     "bc": Entry("bc", "BC", "Behaviour cloning of stored data", _ALL, offline=True),
     "awac": Entry("awac", "AWAC", "Advantage-weighted actor-critic, for stored data", ("continuous",), offline=True),
     "crr": Entry("crr", "CRR", "Critic-regularized regression, for stored data", ("continuous",), offline=True),
+    "decision_transformer": Entry(
+        "decision_transformer", "DecisionTransformer", "Stored episodes, imitated by their returns",
+        ("discrete", "continuous"), home="contrib", offline=True,
+    ),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
