@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms import (
         A2C,
         AWAC,
+        AWR,
         BC,
         C51,
         CRR,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         DQN,
         IQL,
         IQN,
+        MARWIL,
         PPO,
         QRDQN,
         REDQ,
@@ -41,8 +43,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "A2C", "AWAC", "BC", "C51", "CRR", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3", "TD3BC", "TQC",
-    "TRPO", "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "A2C", "AWAC", "AWR", "BC", "C51", "CRR", "DDPG", "DQN", "IQL", "IQN", "MARWIL", "PPO", "QRDQN", "REDQ", "RLPD", "SAC", "TD3",
+    "TD3BC", "TQC", "TRPO", "Callback", "CrossQ", "DiscreteSAC", "DroQ", "Rainbow", "StopOnReturn", "TrainConfig", "TrainResult",
+    "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

@@ -21,6 +21,7 @@ STEPS = 160
 TRIED: dict[str, Any] = {
     "buffer_size": 70, "hidden": (8, 8), "critic_hidden": (8, 8), "encoder": "nature", "max_grad_norm": 1e-3,
     "target_entropy": 0.3, "target_kl": 1e-6, "top": 1, "noise": 3.0, "max_weight": 0.5, "cg_steps": 1, "backtrack_steps": 1,
+    "norm_rate": 0.1,
 }  # fmt: skip
 # Steps large enough and limits narrow or wide enough to be felt, and distributions small enough to be quick.
 BASE: dict[str, Any] = {
@@ -29,7 +30,10 @@ BASE: dict[str, Any] = {
 }  # fmt: skip
 ELSEWHERE = {option.setting for option in OPTIONS.values()}  # test_combinations tries these, on tasks that they are for
 # TRPO: a bound so wide, on rollouts so short, that some step is refused at first. ARS: rollouts that hold whole episodes.
-BASE_OWN: dict[str, dict[str, Any]] = {"trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20}}
+# AWR: batches so small that mean actions stray beyond the bounds.
+BASE_OWN: dict[str, dict[str, Any]] = {
+    "trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20}, "awr": {"batch_size": 2},
+}  # fmt: skip
 
 
 def another(name: str, spec: Spec, value: Any) -> Any:

@@ -29,6 +29,7 @@ QUICK: dict[str, Any] = {
     "gradient_steps": 2, "policy_delay": 2, "target_update_interval": 1, "buffer_size": 500, "alpha": 1e-4, "learn_alpha": False,
     "members": 2, "num_steps": 16, "epochs": 20, "minibatches": 1, "critic_epochs": 20, "v_min": 0.0, "v_max": 2.0,
     "quantiles": 8, "drop": 1, "samples": 8, "target_samples": 8, "max_grad_norm": 10.0, "n_step": 1,
+    "label_every": 50, "critic_steps": 50, "actor_steps": 1, "critic_learning_rate": 5e-2,
 }  # fmt: skip
 OWN: dict[str, dict[str, Any]] = {"a2c": {"num_steps": 4, "total_steps": 12_000, "learning_rate": 2e-2}}
 
@@ -75,7 +76,8 @@ def value(name: str, make: Maker, ends: bool = False) -> float:
         learn_from(agent, one_state_data(REGISTRY[name].actions[-1], ends), UPDATES)
     else:
         agent.learn()
-    algorithm, obs = agent.parts.algorithm, torch.full((1, 2), 0.5)
+    algorithm = agent.parts.algorithm
+    obs = algorithm.policy.normalize(torch.full((1, 2), 0.5))
     with torch.no_grad(), perturbed([layer for layer in algorithm.modules() if isinstance(layer, Perturbed)], None):
         critic = getattr(algorithm, "critic", None)
         if critic is None:

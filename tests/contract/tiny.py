@@ -23,6 +23,7 @@ TINY: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     "num_steps": 16, "minibatches": 2, "epochs": 4, "batch_size": 32, "buffer_size": 2000, "learning_starts": 64,
     "train_freq": 2, "gradient_steps": 1, "policy_delay": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
+    "critic_steps": 3, "actor_steps": 6, "label_every": 20,
 }  # fmt: skip
 # Of algorithms that make one update of each rollout: short ones, for as many updates as others.
 SMALL_OWN: dict[str, dict[str, Any]] = {"ars": {"num_envs": 4}, "a2c": {"num_envs": 4, "num_steps": 4}}
@@ -32,6 +33,8 @@ LEARNS_OWN: dict[str, dict[str, Any]] = {
     "a2c": LEARNS | {"learning_rate": 1e-2, "num_steps": 5},
     # Cloning random actions teaches them; the best episodes among them have more right answers than wrong ones.
     "bc": {"learning_rate": 3e-3, "steps": 1500, "keep_best": 0.1},
+    # Weights that differ: their usual scale of advantages is 10.
+    "marwil": LEARNS | {"norm_rate": 0.1},
     "ars": {"steps": 40_000, "num_envs": 20, "learning_rate": 0.1, "noise": 0.2, "num_steps": 32, "hidden": ()},
 }
 

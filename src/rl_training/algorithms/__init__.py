@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rl_training.agent import Agent
     from rl_training.algorithms.a2c import A2C
     from rl_training.algorithms.awac import AWAC
+    from rl_training.algorithms.awr import AWR
     from rl_training.algorithms.bc import BC
     from rl_training.algorithms.c51 import C51
     from rl_training.algorithms.crossq import CrossQ
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.dqn import DQN
     from rl_training.algorithms.droq import DroQ
     from rl_training.algorithms.iqn import IQN
+    from rl_training.algorithms.marwil import MARWIL
     from rl_training.algorithms.ppo import PPO
     from rl_training.algorithms.qr_dqn import QRDQN
     from rl_training.algorithms.rainbow import Rainbow
@@ -75,6 +77,8 @@ REGISTRY: dict[str, Entry] = {
     "bc": Entry("bc", "BC", "Behaviour cloning of stored data", _ALL, offline=True),
     "awac": Entry("awac", "AWAC", "Advantage-weighted actor-critic, for stored data", ("continuous",), offline=True),
     "crr": Entry("crr", "CRR", "Critic-regularized regression, for stored data", ("continuous",), offline=True),
+    "marwil": Entry("marwil", "MARWIL", "Cloning weighted by how well stored episodes went on", _ALL, offline=True),
+    "awr": Entry("awr", "AWR", "Advantage-weighted regression, for stored data", _ALL, offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -101,6 +105,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "AWAC", "BC", "C51", "CRR", "DDPG", "DQN", "IQL", "IQN", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "TD3",
-    "TD3BC", "TQC", "TRPO", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
+    "A2C", "AWAC", "AWR", "BC", "C51", "CRR", "DDPG", "DQN", "IQL", "IQN", "MARWIL", "PPO", "QRDQN", "REDQ", "REGISTRY", "RLPD",
+    "SAC", "TD3", "TD3BC", "TQC", "TRPO", "CrossQ", "DiscreteSAC", "DroQ", "Entry", "Rainbow", "find", "names",
 ]  # fmt: skip
