@@ -42,8 +42,9 @@ class MARWILAlgorithm(ReturnWeighted):
         super().__init__(policy, critic)
         self.config = config
         self.optim = Optim(self, ["policy", "critic"], config.learning_rate)
-        # In float64: float32 would lose every move of a rate of 1e-8.
-        self.register_buffer("mean_square", torch.tensor(config.norm_start, dtype=torch.float64))
+        # In float64: float32 would lose every move of a rate of 1e-8. Of shape (1,): on a CPU compiled programs take float64
+        # tensors without dimensions for numbers, and what happens to them is lost.
+        self.register_buffer("mean_square", torch.tensor([config.norm_start], dtype=torch.float64))
 
     def weighted(self, batch: Batch) -> Batch:
         """The batch with the advantage of its actions and the weights that follow; the running size takes them in first."""
