@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms import (
         A2C,
         AWAC,
+        AWR,
         BC,
         BCQ,
         BEAR,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         EDAC,
         IQL,
         IQN,
+        MARWIL,
         PPO,
         QRDQN,
         REDQ,
@@ -49,9 +51,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "A2C", "AWAC", "BC", "BCQ", "BEAR", "C51", "CQL", "CRR", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ",
-    "RLPD", "SAC", "SACN", "TD3", "TD3BC", "TQC", "TRPO", "XQL", "CalQL", "Callback", "CrossQ", "DiscreteSAC", "DroQ",
-    "Rainbow", "ReBRAC", "StopOnReturn", "TrainConfig", "TrainResult", "train",
+    "A2C", "AWAC", "AWR", "BC", "BCQ", "BEAR", "C51", "CQL", "CRR", "DDPG", "DQN", "EDAC", "IQL", "IQN", "MARWIL", "PPO",
+    "QRDQN", "REDQ", "RLPD", "SAC", "SACN", "TD3", "TD3BC", "TQC", "TRPO", "XQL", "CalQL", "Callback", "CrossQ",
+    "DiscreteSAC", "DroQ", "Rainbow", "ReBRAC", "StopOnReturn", "TrainConfig", "TrainResult", "train",
 ]  # fmt: skip
 _HOMES = {
     "TrainConfig": "config",

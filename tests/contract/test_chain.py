@@ -39,6 +39,11 @@ CASES: list[tuple[str, str, dict[str, Any], float]] = [
     ("awac", "continuous", QUICK | {"temperature": 0.1}, STITCHED),
     ("crr", "continuous", QUICK, STITCHED),
     ("crr", "continuous", QUICK | {"filter": "exponential", "temperature": 0.1}, STITCHED),
+    # Stored episodes as they went: from M they are worth the mean of both, and going on from S led to nothing.
+    ("marwil", "continuous", QUICK | {"norm_rate": 0.01}, REPEATED),
+    ("marwil", "discrete", QUICK | {"norm_rate": 0.01}, REPEATED),
+    ("awr", "continuous", QUICK | {"td_lambda": 1.0}, REPEATED),
+    ("awr", "discrete", QUICK | {"td_lambda": 1.0}, REPEATED),
     # Of episodes from S both kinds are stored, as often; the better two thirds of all have the one that earns 0.6.
     ("bc", "continuous", QUICK | {"keep_best": 2 / 3}, REPEATED),
     ("bc", "continuous", QUICK | {"keep_best": 2 / 3, "loss": "likelihood"}, REPEATED),

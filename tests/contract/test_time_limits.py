@@ -38,6 +38,7 @@ OWN: dict[str, dict[str, Any]] = {
     "a2c": {"num_steps": 4, "total_steps": 12_000, "learning_rate": 2e-2},
     # Their usual penalty is for values of hundreds.
     "cql": {"penalty": 0.05, "samples": 4}, "cal_ql": {"penalty": 0.05, "samples": 4},
+    "label_every": 50, "critic_steps": 50, "actor_steps": 1, "critic_learning_rate": 5e-2,
 }  # fmt: skip
 
 
@@ -83,7 +84,8 @@ def value(name: str, make: Maker, ends: bool = False) -> float:
         learn_from(agent, one_state_data(REGISTRY[name].actions[-1], ends), UPDATES)
     else:
         agent.learn()
-    algorithm, obs = agent.parts.algorithm, torch.full((1, 2), 0.5)
+    algorithm = agent.parts.algorithm
+    obs = algorithm.policy.normalize(torch.full((1, 2), 0.5))
     with torch.no_grad(), perturbed([layer for layer in algorithm.modules() if isinstance(layer, Perturbed)], None):
         critic = getattr(algorithm, "critic", None)
         if critic is None:

@@ -24,6 +24,7 @@ SMALL: dict[str, Any] = {
     "num_steps": 16, "minibatches": 2, "epochs": 4, "batch_size": 32, "buffer_size": 2000, "learning_starts": 64,
     "train_freq": 2, "gradient_steps": 1, "policy_delay": 2, "target_update_interval": 50, "exploration_fraction": 0.3,
     "warm_start": 20, "warmup_updates": 20, "context": 4,
+    "critic_steps": 3, "actor_steps": 6, "label_every": 20,
 }  # fmt: skip
 # The same for settings that are refused for other kinds of action.
 SMALL_CONTINUOUS: dict[str, Any] = {"vae_hidden": (16, 16)}
@@ -36,6 +37,8 @@ LEARNS_OWN: dict[str, dict[str, Any]] = {
     # Cloning random actions teaches them; the best episodes among them have more right answers than wrong ones.
     "bc": {"learning_rate": 3e-3, "steps": 1500, "keep_best": 0.1},
     "decision_transformer": {"learning_rate": 3e-3, "steps": 1500, "hidden": (32, 32), "context": 8, "target_return": 8.0},
+    # Weights that differ: their usual scale of advantages is 10.
+    "marwil": LEARNS | {"norm_rate": 0.1},
     "ars": {"steps": 40_000, "num_envs": 20, "learning_rate": 0.1, "noise": 0.2, "num_steps": 32, "hidden": ()},
     # Their usual penalty is for returns of hundreds; a step is worth at most 1 here.
     "cql": LEARNS | {"penalty": 0.1},

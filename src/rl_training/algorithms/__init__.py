@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rl_training.agent import Agent
     from rl_training.algorithms.a2c import A2C
     from rl_training.algorithms.awac import AWAC
+    from rl_training.algorithms.awr import AWR
     from rl_training.algorithms.bc import BC
     from rl_training.algorithms.bcq import BCQ
     from rl_training.algorithms.bear import BEAR
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rl_training.algorithms.droq import DroQ
     from rl_training.algorithms.edac import EDAC
     from rl_training.algorithms.iqn import IQN
+    from rl_training.algorithms.marwil import MARWIL
     from rl_training.algorithms.ppo import PPO
     from rl_training.algorithms.qr_dqn import QRDQN
     from rl_training.algorithms.rainbow import Rainbow
@@ -95,6 +97,8 @@ REGISTRY: dict[str, Entry] = {
         "decision_transformer", "DecisionTransformer", "Stored episodes, imitated by their returns",
         ("discrete", "continuous"), home="contrib", offline=True,
     ),
+    "marwil": Entry("marwil", "MARWIL", "Cloning weighted by how well stored episodes went on", _ALL, offline=True),
+    "awr": Entry("awr", "AWR", "Advantage-weighted regression, for stored data", _ALL, offline=True),
 }
 _AGENTS = {entry.agent: name for name, entry in REGISTRY.items()}
 
@@ -121,7 +125,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "A2C", "AWAC", "BC", "BCQ", "BEAR", "C51", "CQL", "CRR", "DDPG", "DQN", "EDAC", "IQL", "IQN", "PPO", "QRDQN", "REDQ",
-    "REGISTRY", "RLPD", "SAC", "SACN", "TD3", "TD3BC", "TQC", "TRPO", "XQL", "CalQL", "CrossQ", "DiscreteSAC", "DroQ",
-    "Entry", "Rainbow", "ReBRAC", "find", "names",
+    "A2C", "AWAC", "AWR", "BC", "BCQ", "BEAR", "C51", "CQL", "CRR", "DDPG", "DQN", "EDAC", "IQL", "IQN", "MARWIL", "PPO",
+    "QRDQN", "REDQ", "REGISTRY", "RLPD", "SAC", "SACN", "TD3", "TD3BC", "TQC", "TRPO", "XQL", "CalQL", "CrossQ",
+    "DiscreteSAC", "DroQ", "Entry", "Rainbow", "ReBRAC", "find", "names",
 ]  # fmt: skip

@@ -38,17 +38,22 @@ class ActorCritic(Algorithm):
     def prepare(self, rollout: Batch) -> Batch:
         """Values of the whole rollout in one pass, and log-probabilities from what the policy gave when it acted."""
         rollout = self.normalized(rollout)
-        shape = rollout["reward"].shape
-        obs, next_obs = (tree_map(lambda x: x.flatten(0, 1), rollout[k]) for k in ("obs", "next_obs"))
-        value = self.critic(obs)
         log_prob, _ = self.policy.evaluate(rollout["outputs"].flatten(0, 1), rollout["action"].flatten(0, 1))
-        # V(next_obs) is the next row's value, except where an episode was cut and at the end of the rollout.
-        next_value = torch.cat([value[shape[1] :], value[: shape[1]]])
-        cut = rollout["truncated"].clone()
-        cut[-1] = True
-        rows = cut.flatten().nonzero().squeeze(-1)
-        next_value[rows] = self.critic(tree_map(lambda x: x[rows], next_obs))
-        return {"value": value.view(shape), "next_value": next_value.view(shape), "log_prob": log_prob.view(shape)}
+        return state_values(self.critic, rollout) | {"log_prob": log_prob.view(rollout["reward"].shape)}
+
+
+def state_values(critic: ValueNet, rollout: Batch) -> Batch:
+    """What (T, N) consecutive steps with normalized observations begin in and lead to, in little more than one pass."""
+    shape = rollout["reward"].shape
+    obs, next_obs = (tree_map(lambda x: x.flatten(0, 1), rollout[k]) for k in ("obs", "next_obs"))
+    value = critic(obs)
+    # V(next_obs) is the next row's value, except where an episode was cut and at the end of the rollout.
+    next_value = torch.cat([value[shape[1] :], value[: shape[1]]])
+    cut = rollout["truncated"].clone()
+    cut[-1] = True
+    rows = cut.flatten().nonzero().squeeze(-1)
+    next_value[rows] = critic(tree_map(lambda x: x[rows], next_obs))
+    return {"value": value.view(shape), "next_value": next_value.view(shape)}
 
 
 def actor_critic(obs: ObsSpec, action: ActionSpec, model: ModelConfig) -> tuple[CategoricalPolicy | GaussianPolicy, ValueNet]:

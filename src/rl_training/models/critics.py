@@ -27,6 +27,17 @@ class ValueNet(nn.Module):
         return self.body(self.encoder(obs)).squeeze(-1)
 
 
+class ScaledValueNet(ValueNet):
+    """V(s) in units of `scale`: the network's outputs stay near 1 where values are that large."""
+
+    def __init__(self, obs: ObsSpec, model: ModelConfig, scale: float) -> None:
+        super().__init__(obs, model)
+        self.scale = scale
+
+    def forward(self, obs: Any) -> Tensor:
+        return self.scale * super().forward(obs)
+
+
 class EnsembleCritic(nn.Module):
     """Q(s, a) of `members` independent critics: (B, ...), (B, A) -> (members, B), or (members, B, outputs)."""
 
