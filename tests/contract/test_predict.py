@@ -59,8 +59,8 @@ def test_exploring_actions_vary(agent: Any) -> None:
     assert np.ptp(agent.predict(obs, deterministic=True), axis=0).max() <= 1e-5
     # Over rows and over calls: what explores by its weights has one sample of them for all rows of a call.
     varied = np.ptp(np.concatenate([agent.predict(obs, deterministic=False) for _ in range(20)]), axis=0).max()
-    if agent.config.algo == "bc":  # learned by squared error it has one action for each observation
-    if agent.config.algo == "decision_transformer":  # learned by squared error it has one action for each history
+    # Learned by squared error they have one action for each observation, or each history.
+    if agent.config.algo in ("bc", "decision_transformer"):
         assert varied <= 1e-5
         return
     assert varied > 1e-3

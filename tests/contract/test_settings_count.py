@@ -35,13 +35,9 @@ BASE: dict[str, Any] = {
 ELSEWHERE = {option.setting for option in OPTIONS.values()}  # test_combinations tries these, on tasks that they are for
 ELSEWHERE |= {"target_return"}  # the unit tests of the decision transformer: what it asks for in acting teaches it nothing
 # TRPO: a bound so wide, on rollouts so short, that some step is refused at first. ARS: rollouts that hold whole episodes.
-# CQL: the usual number of samples, as discrete actions have none.
+# CQL: the usual number of samples, as discrete actions have none. AWR: batches so small that mean actions stray out of bounds.
 BASE_OWN: dict[str, dict[str, Any]] = {
-    "trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20},
-    "cql": {"samples": 10},
-# AWR: batches so small that mean actions stray beyond the bounds.
-BASE_OWN: dict[str, dict[str, Any]] = {
-    "trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20}, "awr": {"batch_size": 2},
+    "trpo": {"target_kl": 2.0, "num_steps": 2}, "ars": {"num_steps": 20}, "cql": {"samples": 10}, "awr": {"batch_size": 2},
 }  # fmt: skip
 
 

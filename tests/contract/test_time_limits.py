@@ -20,11 +20,9 @@ from rl_training.models.noisy import Perturbed, perturbed
 
 LENGTH = 10
 REWARD = 0.1  # so that errors stay where a Huber loss is quadratic: beyond, it would hardly feel the one end in ten steps
-# ARS and BC have no value; RLPD is tried with its online relatives. What learns from stored data gets the same steps stored.
-VALUING = [name for name in NAMES if name not in ("ars", "bc", "rlpd")]
-# ARS and the decision transformer have no value; RLPD is tried with its online relatives. What learns from stored data gets
+# ARS, BC and the decision transformer have no value; RLPD is tried with its online relatives. What learns from stored data gets
 # the same steps stored.
-VALUING = [name for name in NAMES if name not in ("ars", "decision_transformer", "rlpd")]
+VALUING = [name for name in NAMES if name not in ("ars", "bc", "decision_transformer", "rlpd")]
 UPDATES = 900  # from stored data
 # Settings with which a value is found in a second, for those that have them.
 QUICK: dict[str, Any] = {

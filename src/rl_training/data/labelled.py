@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rl_training.data.batch import Batch, Draw, Prepare, tree_map
+from rl_training.data.batch import Batch, Draws, Prepare, tree_map
 from rl_training.data.chunked import chunked
 from rl_training.data.dataset import Dataset
 from rl_training.data.dataset_buffer import DatasetBuffer
@@ -67,7 +67,7 @@ class LabelledBuffer(DatasetBuffer):
         self.labels: Labels = {name: np.zeros(len(self.storage), np.float32) for name in ("return", "advantage")}
         self.given = self.times = 0  # batches given, and how often rows were labelled
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:
         for _ in range(new):
             if self.given % self.cycle in self.begins:
                 self.label(prepare)
@@ -96,7 +96,7 @@ class LabelledBuffer(DatasetBuffer):
             self.resident.relabel(self.labels)
 
     def reside(self, device: torch.device) -> None:
-        if self.storage.always_usable:
+        if self.storage.always_usable and not self.mapped:
             self.resident = LabelledRows(self.storage, device, self.batch_size, self.n_step, self.gamma, self.labels)
 
     def sample(self, count: int) -> Batch:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rl_training.data.batch import Batch, Chunk, Draw, Prepare, tree_map
+from rl_training.data.batch import Batch, Chunk, Draws, Prepare, tree_map
 from rl_training.data.dataset import Dataset
 from rl_training.state import Tree
 
@@ -63,7 +63,7 @@ class SequenceBuffer:
     def reside(self, device: torch.device) -> None:
         """Slices are made on the host."""
 
-    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draw]:
+    def batches(self, new: int, prepare: Prepare) -> Iterator[Batch | Draws]:
         for _ in range(new):
             yield self.gather(self.rng.integers(len(self.end), size=self.batch_size))
 
@@ -71,7 +71,7 @@ class SequenceBuffer:
         """The slices that begin in these rows."""
         return padded(self.columns, first, np.minimum(self.context, self.end[first] - first), self.context)
 
-    def feedback(self, batch: Batch | Draw, out: Batch) -> None:
+    def feedback(self, batch: Batch | Draws, out: Batch) -> None:
         """Uniform sampling learns nothing from results."""
 
     def cut(self) -> None:
