@@ -30,11 +30,13 @@ CLI = [sys.executable, "-m", "rl_training.cli"]
 
 
 class Suite(NamedTuple):
-    """An environment, how its data are made (a command, to which the folder is added), and where they then lie in it."""
+    """An environment, how its data are made (a command and what follows its --out), and where among all data they then lie."""
 
     env_id: str
     command: tuple[str, ...]
-    folder: str = ""
+    out: str
+    folder: str
+    online: int = 0  # env steps that follow
 
 
 MUJOCO_DATA = ("--quality", "medium,medium-replay", "--total-steps", "300000", "--steps", "200000")
@@ -43,16 +45,18 @@ MUJOCO_DATA = ("--quality", "medium,medium-replay", "--total-steps", "300000", "
 def _mujoco(env_id: str) -> dict[str, Suite]:
     name = env_id.partition("-")[0].lower()
     return {
-        f"{name}-{quality}": Suite(env_id, ("data", "suite", env_id, *MUJOCO_DATA), f"{env_id}/{quality}")
+        f"{name}-{quality}": Suite(env_id, ("data", "suite", env_id, *MUJOCO_DATA), "", f"{env_id}/{quality}")
         for quality in ("medium", "medium-replay")
     }
 
 
+PENDULUM_DATA = (
+    "data", "record", "--env", "Pendulum-v1", "--steps", "40000", "--policy", "scripted,share=0.2",
+    "--policy", "scripted,noise=0.5,share=0.4", "--policy", "random,share=0.4",
+)  # fmt: skip
 SUITES: dict[str, Suite] = {
-    "pendulum-mixed": Suite("Pendulum-v1", (
-        "data", "record", "--env", "Pendulum-v1", "--steps", "40000", "--policy", "scripted,share=0.2",
-        "--policy", "scripted,noise=0.5,share=0.4", "--policy", "random,share=0.4",
-    ))
+    "pendulum-mixed": Suite("Pendulum-v1", PENDULUM_DATA, "pendulum-mixed", "pendulum-mixed"),
+    "pendulum-finetune": Suite("Pendulum-v1", PENDULUM_DATA, "pendulum-mixed", "pendulum-mixed", online=2000),
 } | _mujoco("HalfCheetah-v5") | _mujoco("Hopper-v5") | _mujoco("Walker2d-v5")  # fmt: skip
 # Rows of the table that are an algorithm with another setting.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -61,10 +65,16 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def algorithms_for(env_id: str) -> list[str]:
-    """Every offline algorithm that can act in an environment of continuous actions, and the variants of these."""
+FINETUNED = ["iql", "awac", "cal_ql", "cql", "td3_bc", "rebrac", "rlpd"]
+BEFORE = 2_000  # updates from stored data, where env steps follow; RLPD begins with env steps
+
+
+def algorithms_for(suite: str) -> list[str]:
+    """Every offline algorithm that takes continuous actions, and the variants of these; or those that are made to go on."""
     from rl_training.algorithms import REGISTRY
 
+    if SUITES[suite].online:
+        return FINETUNED
     names = [name for name, entry in REGISTRY.items() if entry.offline and "continuous" in entry.actions]
     return names + [variant for variant, (name, _) in VARIANTS.items() if name in names]
 
@@ -79,7 +89,10 @@ def train(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any
 
     torch.set_num_threads(1)
     name, changes = VARIANTS.get(label, (label, {}))
-    env_id = SUITES[suite].env_id
+    env_id, online = SUITES[suite].env_id, SUITES[suite].online
+    if online:
+        before = 0 if name == "rlpd" else BEFORE
+        settings = {"total_steps": online, "offline_updates": before, "eval_every": BEFORE // 2} | settings
     with tempfile.TemporaryDirectory() as work:
         quiet = {"output_dir": work, "progress": "quiet", "tensorboard": False, "num_episodes": EPISODES, "checkpoint_every": 0}
         given = {"seed": seed, "dataset": str(data)} | quiet | settings | changes
@@ -93,9 +106,11 @@ def train(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any
         curve = [[row["step"], round(row["mean"], 1)] for row in map(json.loads, log)]
         result = agent.evaluate(EPISODES)
     score = normalized_score(env_id, result.mean)
-    return {
-        "seed": seed, "updates": config.offline_updates, "last": round(result.mean, 2), "wall_s": round(seconds, 1),
-        "cpu_s": round(cpu, 1), "curve": curve, "normalized": None if score is None else round(score, 2),
+    switch = {"before": dict(curve)[BEFORE]} if online and config.offline_updates else {}
+    return switch | {
+        "seed": seed, "updates": config.offline_updates, "env_steps": online, "last": round(result.mean, 2),
+        "wall_s": round(seconds, 1), "cpu_s": round(cpu, 1), "curve": curve,
+        "normalized": None if score is None else round(score, 2),
     }  # fmt: skip
 
 
@@ -112,10 +127,9 @@ def in_process(suite: str, label: str, seed: int, data: Path, settings: dict[str
 def made(suite: str, folder: Path) -> Path:
     """The data of a suite, made unless they are there."""
     spec = SUITES[suite]
-    data = folder / (spec.folder or suite)
+    data = folder / spec.folder
     if not (data / "dataset.json").is_file():
-        target = folder if spec.folder else data
-        subprocess.run([*CLI, *spec.command, "--out", str(target)], check=True)
+        subprocess.run([*CLI, *spec.command, "--out", str(folder / spec.out)], check=True)
     return data
 
 
@@ -189,7 +203,7 @@ def main() -> int:
     tables = {suite: Table(suite, made(suite, args.data)) for suite in args.suites}
     wanted = [
         (table, label, seed) for seed in range(args.seeds) for table in tables.values()
-        for label in args.algos or algorithms_for(SUITES[table.suite].env_id) if not table.has(label, seed)
+        for label in args.algos or algorithms_for(table.suite) if not table.has(label, seed)
     ]  # fmt: skip
     failed = 0
     with ThreadPoolExecutor(args.jobs) as pool:

@@ -126,7 +126,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "an on-policy algorithm with data": (
         "train trpo CartPole-v1 --dataset data",
         "trpo learns from its own fresh rollouts; it cannot use a dataset.\n"
-        f"These can: {having('buffer_size')}.\nDrop dataset\n",
+        f"These can: {having('batch_size')}.\nDrop dataset\n",
     ),
     "minibatches that do not divide": (
         "train ppo CartPole-v1 --num-envs 8 --num-steps 32 --minibatches 7",
@@ -227,7 +227,7 @@ def test_unknown_setting_on_resume(cli: Run, tiny_run: Path) -> None:
 
 def test_misspelt_run(cli: Run, tiny_run: Path) -> None:
     name = tiny_run.name
-    outcome = cli("eval", name[:-3])
+    outcome = cli("eval", name.replace("CartPole", "CartPol"))
     assert outcome.code == 2, outcome
     assert outcome.err.splitlines()[1:] == [
         "Nearest: runs/ppo__CartPole-v1__seed0__STAMP (finished, 256 steps)",

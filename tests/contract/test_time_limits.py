@@ -31,12 +31,12 @@ QUICK: dict[str, Any] = {
     "members": 2, "num_steps": 16, "epochs": 20, "minibatches": 1, "critic_epochs": 20, "v_min": 0.0, "v_max": 2.0,
     "quantiles": 8, "drop": 1, "samples": 8, "target_samples": 8, "max_grad_norm": 10.0, "n_step": 1,
     "vae_hidden": (16, 16), "warm_start": 0,
+    "label_every": 50, "critic_steps": 50, "actor_steps": 1, "critic_learning_rate": 5e-2,
 }  # fmt: skip
 OWN: dict[str, dict[str, Any]] = {
     "a2c": {"num_steps": 4, "total_steps": 12_000, "learning_rate": 2e-2},
     # Their usual penalty is for values of hundreds.
     "cql": {"penalty": 0.05, "samples": 4}, "cal_ql": {"penalty": 0.05, "samples": 4},
-    "label_every": 50, "critic_steps": 50, "actor_steps": 1, "critic_learning_rate": 5e-2,
 }  # fmt: skip
 
 

@@ -66,10 +66,10 @@ TWINS = [
     Twin("iql", "takes the expectile of the other side", "objectives.expectile",
          "(error < 0)", "(error > 0)", "objectives/test_expectile.py"),
     Twin("iql", "weighs actions before the values are learned", "algorithms.iql",
-         'out = self.value_optim.minimize("value_loss", batch)  # first: actor and critics use the new values\n'
+         'out = self.fit_value(batch)  # first: actor and critics use the new values\n'
          '        out |= self.actor_optim.minimize("actor_loss", batch)\n',
-         'out = self.actor_optim.minimize("actor_loss", batch)\n'
-         '        out |= self.value_optim.minimize("value_loss", batch)\n', "algorithms/test_iql.py"),
+         'out = self.actor_optim.minimize("actor_loss", batch)\n        out |= self.fit_value(batch)\n',
+         "algorithms/test_iql.py"),
     Twin("rebrac", "clones as if cut episodes went on", "algorithms.rebrac",
          ' * batch["next_action_known"]', "", "algorithms/test_rebrac.py"),
     Twin("rebrac", "goes on cloning in its critics online", "algorithms.rebrac",

@@ -118,7 +118,9 @@ def test_the_file_is_complete_and_readable() -> None:
         "offline_updates: 0\nalgorithm:\n  learning_rate: 0.0001\n  tau: 0.005\n  entropy: auto\n"
         "model:\n  hidden: [256, 256]\n  activation: relu\n"
     )
-    assert text.endswith("runtime:\n  device: auto\n  threads: 1\n  accelerate: auto\n  deterministic: false\n")
+    assert text.endswith(
+        "runtime:\n  device: auto\n  threads: 1\n  accelerate: auto\n  matmul: float32\n  deterministic: false\n"
+    )
 
 
 def test_to_dict_holds_plain_values_only_and_shares_nothing() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from rl_training.data import labelled
+from rl_training.data.batch import Draws
 from rl_training.data.dataset import Dataset
 from rl_training.data.labelled import LabelledBuffer
 from rl_training.specs import ActionSpec, Leaf, ObsSpec
@@ -110,9 +111,9 @@ def test_a_batch_has_the_labels_of_its_rows(resident: bool) -> None:
     for update, offset in enumerate((0.0, 0.0, -7.0)):  # the third update begins a new part, with other values
         (batch,) = made.batches(1, Values([offset] * 20))
         if resident:
-            assert callable(batch) and (kept is None or batch is kept), "a captured update reads one and the same object"
-            kept, batch = batch, batch()
-        assert not callable(batch)
+            assert isinstance(batch, Draws) and kept in (None, batch.draw), "a captured update reads one and the same object"
+            kept, batch = batch.draw, batch.draw()
+        assert not isinstance(batch, Draws)
         rows = batch["action"][:, 0]
         assert len(rows) == 64 and len(rows.unique()) > 5, update
         torch.testing.assert_close(batch["return"], rows.square())
