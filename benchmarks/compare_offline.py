@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -21,19 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from compare_sb3 import measure
 from offline import made
 
 HERE = Path(__file__).resolve().parent
 BOUND = 2.5
-
-
-def measure(python: str, script: str, *arguments: str) -> dict[str, Any]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run([python, str(HERE / "peers" / script), *arguments], capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise SystemExit(f"{script} {arguments} failed:\n{done.stderr[-3000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
 
 
 def main() -> int:
@@ -57,10 +47,11 @@ def main() -> int:
         for algo in args.algos:
             runs: dict[str, list[dict[str, Any]]] = {}
             for _ in range(args.repeats):
-                runs.setdefault("d3rlpy", []).append(measure(args.d3rlpy_python, "offline_d3rlpy.py", algo, path))
-                runs.setdefault("single file", []).append(measure(sys.executable, "offline_single_file.py", algo, path))
+                runs.setdefault("d3rlpy", []).append(measure(args.d3rlpy_python, "peers/offline_d3rlpy.py", algo, path))
+                runs.setdefault("single file", []).append(measure(sys.executable, "peers/offline_single_file.py", algo, path))
                 for mode in ("compile", "eager"):
-                    runs.setdefault(f"ours, {mode}", []).append(measure(sys.executable, "offline_ours.py", algo, path, mode))
+                    ours = measure(sys.executable, "peers/offline_ours.py", algo, path, mode)
+                    runs.setdefault(f"ours, {mode}", []).append(ours)
             report["algorithms"][algo] = runs
             rates = {side: statistics.median(row["updates_per_cpu_s"] for row in rows) for side, rows in runs.items()}
             print(f"\n{algo:20}{'updates/CPU s':>14}{'to d3rlpy':>11}{'to single':>11}{'return':>10}")
