@@ -10,6 +10,7 @@ import torch
 from rl_training.algorithms.base import Algorithm
 from rl_training.data.batch import Batch, Draws, tree_map
 from rl_training.runtime.accelerate import accelerate
+from rl_training.runtime.allocation import keep_freed_memory
 from rl_training.runtime.guard import check_metrics
 from rl_training.state import Tree
 
@@ -22,6 +23,8 @@ class Learner:
     def __init__(self, algorithm: Algorithm, device: str = "cpu", mode: str = "eager") -> None:
         self.algorithm, self.device = algorithm.to(device), torch.device(device)
         algorithm.bind()
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self.mode = mode
         self._steps = accelerate(algorithm, mode)
         self.updates = 0
