@@ -65,8 +65,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-FINETUNED = ["iql", "awac", "cal_ql", "cql", "td3_bc", "rebrac", "rlpd"]
-BEFORE = 2_000  # updates from stored data, where env steps follow; RLPD begins with env steps
+FINETUNED = ["iql", "awac", "cal_ql", "cql", "td3_bc", "rebrac"]
+BEFORE = 2_000  # updates from stored data, where env steps follow
 
 
 def algorithms_for(suite: str) -> list[str]:
@@ -91,8 +91,7 @@ def train(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any
     name, changes = VARIANTS.get(label, (label, {}))
     env_id, online = SUITES[suite].env_id, SUITES[suite].online
     if online:
-        before = 0 if name == "rlpd" else BEFORE
-        settings = {"total_steps": online, "offline_updates": before, "eval_every": BEFORE // 2} | settings
+        settings = {"total_steps": online, "offline_updates": BEFORE, "eval_every": BEFORE // 2} | settings
     with tempfile.TemporaryDirectory() as work:
         quiet = {"output_dir": work, "progress": "quiet", "tensorboard": False, "num_episodes": EPISODES, "checkpoint_every": 0}
         given = {"seed": seed, "dataset": str(data)} | quiet | settings | changes
@@ -106,7 +105,7 @@ def train(suite: str, label: str, seed: int, data: Path, settings: dict[str, Any
         curve = [[row["step"], round(row["mean"], 1)] for row in map(json.loads, log)]
         result = agent.evaluate(EPISODES)
     score = normalized_score(env_id, result.mean)
-    switch = {"before": dict(curve)[BEFORE]} if online and config.offline_updates else {}
+    switch = {"before": dict(curve)[BEFORE]} if online else {}
     return switch | {
         "seed": seed, "updates": config.offline_updates, "env_steps": online, "last": round(result.mean, 2),
         "wall_s": round(seconds, 1), "cpu_s": round(cpu, 1), "curve": curve,
