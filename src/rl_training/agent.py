@@ -39,7 +39,7 @@ class Parts:
     algorithm: Algorithm
     buffer: Buffer | None = None  # of env steps; None learns from stored data alone
     collect: int = 0  # steps per env between learning phases
-    offline: Callable[[Dataset], Any] | None = None  # batches of a dataset; None has no use for one
+    offline: Callable[[Dataset], Buffer] | None = None  # batches of a dataset; None has no use for one
     random_steps: int = 0  # env steps of uniformly random actions at the start
     keep_outputs: bool = False  # store the policy's outputs with each step, for losses that need the acting distribution
     noise_correlation: float = 0.0  # of exploration noise from one step to the next

@@ -17,7 +17,7 @@ from rl_training.config import DataConfig, TrainConfig
 from rl_training.config.schema import section_values
 from rl_training.data.batch import BLOCK, Buffer
 from rl_training.data.dataset import load_dataset
-from rl_training.data.dataset_buffer import BLOCK_ROWS
+from rl_training.data.dataset_buffer import BLOCK_ROWS, DatasetBuffer
 from rl_training.data.mixture import MixtureBuffer
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.rewards import reward_map
@@ -153,5 +153,5 @@ def buffer(agent: Agent) -> tuple[Buffer, dict[str, Any] | None]:
     stored = offline(dataset)
     if not config.total_steps:
         return stored, info
-    assert isinstance(own, ReplayBuffer)
+    assert isinstance(own, ReplayBuffer) and isinstance(stored, DatasetBuffer)
     return MixtureBuffer(own, stored, config.data.offline_fraction, reward), info

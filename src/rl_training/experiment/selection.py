@@ -70,8 +70,8 @@ def td_error(agent: Agent, data: Dataset, gamma: float, updates: int, seed: int)
     buffer = agent.parts.offline(as_learned(agent, data))
     seed_globals(derive(seed, "td error"))
     with torch.enable_grad():  # some losses take gradients of their own
-        batches = [rule.normalized(buffer.sample(buffer.batch_size)) for _ in range(TD_BATCHES)]
-        errors = [float(rule.critic_loss(batch)[1]["td"].mean()) for batch in batches]
+        batches = buffer.batches(TD_BATCHES, rule.prepare)
+        errors = [float(rule.critic_loss(rule.normalized(batch))[1]["td"].mean()) for batch in batches]
     return Judgement(-float(np.mean(errors)), float(np.mean(errors)))
 
 
