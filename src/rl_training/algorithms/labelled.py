@@ -9,7 +9,7 @@ import torch
 
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.rollout import state_values
-from rl_training.algorithms.stored import StoredConfig
+from rl_training.algorithms.stored import StoredConfig, scratch
 from rl_training.config import TrainConfig, setting
 from rl_training.data.dataset import Dataset
 from rl_training.data.labelled import LabelledBuffer
@@ -47,7 +47,7 @@ def labelled_buffers(
     def make(dataset: Dataset) -> LabelledBuffer:
         return LabelledBuffer(
             dataset, obs, action, parts=parts, lam=lam, standardize=standardize, batch_size=c.batch_size, gamma=c.gamma,
-            seed=config.seed,
+            scratch=scratch(config), seed=config.seed,
         )  # fmt: skip
 
     return make

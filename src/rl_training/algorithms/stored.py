@@ -18,6 +18,11 @@ class StoredConfig:
     batch_size: int = setting(256, help="transitions per update", ge=1)
 
 
+def scratch(config: TrainConfig) -> Path | None:
+    """The folder for rows on disk; None where they are in memory."""
+    return Path(config.output_dir) if config.data.memory_map else None
+
+
 def dataset_buffers(
     config: TrainConfig,
     obs: ObsSpec,
@@ -32,7 +37,7 @@ def dataset_buffers(
     def make(dataset: Dataset) -> DatasetBuffer:
         return DatasetBuffer(
             dataset, obs, action, batch_size=config.algorithm.batch_size, gamma=gamma, n_step=n_step, extras=extras,
-            scratch=Path(config.output_dir) if config.data.memory_map else None, seed=config.seed,
+            scratch=scratch(config), seed=config.seed,
         )  # fmt: skip
 
     return make

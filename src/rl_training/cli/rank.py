@@ -32,19 +32,24 @@ def run(arguments: list[str]) -> int:
     import torch
 
     from rl_training import _atomic
-    from rl_training.experiment.runs import resolve_run
+    from rl_training.data.rewards import RewardMap
+    from rl_training.experiment.runs import read_run_info, resolve_run
     from rl_training.experiment.selection import fitted_q, rank_correlation, td_error
 
     torch.set_num_threads(1)
     folder = resolve_run(options.run, Path("runs"))
     agents = _agents(folder)
     data = _data(agents[0][1], options.dataset)
-    judge = fitted_q if options.method == "fqe" else td_error
+    reward = RewardMap(**(read_run_info(folder).get("dataset") or {}).get("reward", {}))
     what = "value" if options.method == "fqe" else "-error"
     print(f"{'checkpoint':<16}{what:>12}{'left error':>12}" + (f"{'return':>10}" if options.play else ""))
     rows: list[dict[str, Any]] = []
     for name, agent in agents:
-        found = judge(agent, data, getattr(agent.config.algorithm, "gamma", 0.99), options.updates, options.seed)
+        if options.method == "fqe":
+            gamma = getattr(agent.config.algorithm, "gamma", 0.99)
+            found = fitted_q(agent, data, gamma, options.updates, options.seed)
+        else:
+            found = td_error(agent, data, reward, options.seed)
         row, line = {"checkpoint": name, "judged": found.value, "left_error": found.fit}, ""
         if options.play:
             row["return"] = agent.evaluate(options.play).mean
@@ -82,10 +87,15 @@ def _data(agent: Agent, given: str | None) -> Dataset:
     import gymnasium as gym
 
     from rl_training.data.dataset import load_dataset
+    from rl_training.experiment.envs import time_limit
 
     name = given or agent.config.dataset
     if name is None:
         raise ConfigError(f"This run of {agent.name} learned from no dataset.", fix="Name one with --dataset DATA")
     space = agent.action_space
     low, high = (space.low, space.high) if isinstance(space, gym.spaces.Box) else (None, None)
-    return load_dataset(name, agent.obs_spec, agent.action_spec, low, high)
+    data = load_dataset(
+        name, agent.obs_spec, agent.action_spec, low, high, max_episode_steps=time_limit(agent.config),
+        mmap=agent.config.data.memory_map,
+    )  # fmt: skip
+    return data if given else data.filter(agent.config.data.keep_best)

@@ -14,10 +14,11 @@ from rl_training.agent import Q_VALUES_ONLY, Agent, Parts
 from rl_training.algorithms.adamw import AdamW
 from rl_training.algorithms.base import Algorithm, Batch
 from rl_training.algorithms.stored import StoredConfig
-from rl_training.config import TrainConfig, setting
+from rl_training.config import DataConfig, TrainConfig, setting
 from rl_training.contrib.recollection import Episode, Recollecting
 from rl_training.data.dataset import Dataset
 from rl_training.data.sequences import SequenceBuffer
+from rl_training.errors import ConfigError
 from rl_training.models.return_policy import ReturnPolicy
 from rl_training.models.transformer import DecisionNet
 from rl_training.specs import ActionSpec, ObsSpec
@@ -77,6 +78,7 @@ class DecisionTransformer(Agent):
     @classmethod
     def build(cls, config: TrainConfig, obs: ObsSpec, action: ActionSpec) -> Parts:
         c: DecisionTransformerConfig = config.algorithm
+        check_rewards(config.data)
         net = DecisionNet(obs, action, config.model, context=c.context, heads=c.heads, max_steps=c.max_steps)
         policy = ReturnPolicy(obs, action, config.model, net)
         return Parts(DecisionTransformerAlgorithm(c, policy), offline=slices(c, policy, config.seed))
@@ -89,6 +91,16 @@ class DecisionTransformer(Agent):
         policy: Any = self.parts.algorithm.policy
         played = Recollecting(policy, envs, self.config.algorithm.context)
         return played, played
+
+
+def check_rewards(data: DataConfig) -> None:
+    """Refuse changed rewards: what is asked for in acting, and what is left of it, are returns of the environment."""
+    for name in ("reward", "reward_scale", "reward_bias"):
+        if getattr(data, name) != getattr(DataConfig, name):
+            raise ConfigError(
+                f"data.{name} = {getattr(data, name)} would change what returns mean, and this algorithm asks for returns.",
+                fix=f"Leave out data.{name}; algorithm.return_scale brings returns to a size that is easily learned",
+            )
 
 
 def slices(c: DecisionTransformerConfig, policy: ReturnPolicy, seed: int) -> Callable[[Dataset], SequenceBuffer]:

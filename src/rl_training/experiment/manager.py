@@ -192,7 +192,9 @@ class Run:
             if self.evaluator is None:
                 envs = evaluation_envs(self.config, self.agent.env_source, episodes)
                 self.evaluator = Evaluator(envs, self.config.seed, self.config.evaluation.deterministic)
-            result = self.evaluator.evaluate(self.agent.actor, episodes, self._clock)
+            actor, played = self.agent.at_play(self.evaluator.envs)
+            evaluator = Evaluator(played, self.config.seed, self.config.evaluation.deterministic)
+            result = evaluator.evaluate(actor, episodes, self._clock)
         improved = self.records.evaluated(self._clock, result)
         self.progress.say(f"step {self._clock:,}: evaluation {result}{' (best)' if improved else ''}")
         self.callbacks.on_evaluation(self, result)

@@ -17,6 +17,7 @@ from rl_training.config import ModelConfig
 from rl_training.data.batch import tree_map
 from rl_training.data.dataset import Dataset
 from rl_training.data.dataset_buffer import DatasetBuffer
+from rl_training.data.rewards import RewardMap
 from rl_training.errors import ConfigError
 from rl_training.models.critics import action_critic
 from rl_training.runtime.accelerate import accelerate
@@ -37,7 +38,6 @@ class Judgement:
 
 def fitted_q(agent: Agent, data: Dataset, gamma: float, updates: int, seed: int) -> Judgement:
     """The mean value of the greedy policy at the starts of stored episodes, by a critic fitted to the data."""
-    data = as_learned(agent, data)
     scale = float(data.reward.std()) or 1.0
     data = replace(data, reward=data.reward / np.float32(scale))
     next_action = torch.from_numpy(greedy(agent, data.next_obs))
@@ -61,26 +61,25 @@ def fitted_q(agent: Agent, data: Dataset, gamma: float, updates: int, seed: int)
     return Judgement(float(value) * scale, fit * scale)
 
 
-def td_error(agent: Agent, data: Dataset, gamma: float, updates: int, seed: int) -> Judgement:
-    """Minus the mean error of the agent's own critics on the data, for algorithms that have them."""
+def td_error(agent: Agent, data: Dataset, reward: RewardMap, seed: int) -> Judgement:
+    """Minus the mean error of the agent's own critics on the data, with the rewards that they learned from."""
     rule: Any = agent.parts.algorithm
-    if not hasattr(rule, "critic_loss"):
-        raise ConfigError(f"{agent.name} has no critics whose error could be looked at.", fix="Use --method fqe")
-    assert agent.parts.offline is not None
-    buffer = agent.parts.offline(as_learned(agent, data))
+    if agent.parts.offline is None or not hasattr(rule, "critic_loss"):
+        raise no_critics(agent)
+    buffer = agent.parts.offline(replace(data, reward=reward(data.reward)))
     seed_globals(derive(seed, "td error"))
+    errors = []
     with torch.enable_grad():  # some losses take gradients of their own
-        batches = buffer.batches(TD_BATCHES, rule.prepare)
-        errors = [float(rule.critic_loss(rule.normalized(batch))[1]["td"].mean()) for batch in batches]
+        for batch in buffer.batches(TD_BATCHES, rule.prepare):
+            out = rule.critic_loss(rule.normalized(batch))[1]
+            if "td" not in out:
+                raise no_critics(agent)
+            errors.append(float(out["td"].mean()))
     return Judgement(-float(np.mean(errors)), float(np.mean(errors)))
 
 
-def as_learned(agent: Agent, data: Dataset) -> Dataset:
-    """The rewards that the agent learned from."""
-    from rl_training.data.rewards import reward_map
-
-    change = agent.config.data
-    return replace(data, reward=reward_map(change.reward, change.reward_scale, change.reward_bias, data)(data.reward))
+def no_critics(agent: Agent) -> ConfigError:
+    return ConfigError(f"{agent.name} has no critics of actions whose error could be looked at.", fix="Use --method fqe")
 
 
 def greedy(agent: Agent, obs: Any) -> NDArray[Any]:

@@ -55,7 +55,7 @@ def _of_one_env(storage: Storage, env: int, newest: int, change: RewardMap) -> R
     rows = slots * storage.envs + env
     whole = newest == storage.written  # nothing was overwritten or left out, so the first step began an episode
     usable = storage.usable(rows)
-    whole = whole and bool(usable[0])
+    whole = whole and bool(usable[:1].all())
     rows = rows[usable]
     batch = storage.gather(rows, 1, 1.0)
     columns = {key: tree_map(lambda tensor: tensor.numpy(), batch[key]) for key in ("obs", "action", "reward", "next_obs")}

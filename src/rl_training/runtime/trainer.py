@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rl_training.data.batch import Batch, Buffer
+from rl_training.data.batch import BLOCK, Batch, Buffer
 from rl_training.runtime.collector import Collector
 from rl_training.runtime.learner import Learner
 from rl_training.runtime.timing import Timing
@@ -65,10 +65,13 @@ class Trainer:
     def tick(self) -> None:
         """One unit of work: a block of updates from stored data, or some env steps and the updates they earn."""
         algorithm, before = self.learner.algorithm, self.env_steps
-        algorithm.anneal(self.clock / self.end)
         if self.offline:
-            self._learn(min(self.block, self.offline_updates - self.learner.updates))
+            updates = self.learner.updates
+            # By whole blocks of the largest size: how long a block is follows from cadences, which must not matter.
+            algorithm.anneal((updates - updates % BLOCK) / self.end)
+            self._learn(min(self.block - updates % self.block, self.offline_updates - updates))
             return
+        algorithm.anneal(self.clock / self.end)
         assert self.collector is not None, "env steps are wanted, but there is no collector"
         with self.timing.phase("collect"):
             chunk = self.collector.collect(self.collect)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rl_training.algorithms import find
 from rl_training.data.batch import BLOCK
@@ -96,3 +97,27 @@ def test_blocks_of_updates_end_where_hooks_are_due(cadences: tuple[int, int, int
     evaluation, checkpoint, logging = cadences
     every = {"eval_every": evaluation, "checkpoint_every": checkpoint, "logging_every": logging}
     assert prepare.block(find("iql")("Pendulum-v1", dataset="none", offline_updates=10, **every).config) == size
+
+
+def test_cadences_do_not_change_what_is_learned(data: str, tmp_path: Path) -> None:
+    """Updates come in blocks that end where hooks are due, and the actor's step size falls along a cosine all the while."""
+    weights = []
+    for logging, checkpoint in ((1000, 0), (30, 0), (1000, 7)):
+        agent = find("iql")(
+            "Pendulum-v1", dataset=data, offline_updates=60, hidden=(8, 8), output_dir=str(tmp_path / f"{logging}-{checkpoint}"),
+            logging_every=logging, checkpoint_every=checkpoint, num_episodes=0, progress="quiet", tensorboard=False,
+        )  # fmt: skip
+        weights.append(agent.learn().parts.algorithm.state_dict())
+    for other in weights[1:]:
+        assert [key for key in other if not torch.equal(other[key], weights[0][key])] == []
+
+
+@pytest.mark.parametrize("name", ["iql", "marwil", "awr", "bc"])
+def test_mapped_data_stay_on_disk_for_every_kind_of_buffer(name: str, data: str, tmp_path: Path) -> None:
+    mapped = buffer(data, name, memory_map=True, output_dir=str(tmp_path / "runs"))
+    assert isinstance(mapped.storage.rows.base, np.memmap)
+
+
+def test_the_decision_transformer_refuses_rewards_that_are_not_those_it_asks_for(data: str) -> None:
+    with pytest.raises(ConfigError, match=r"reward_scale = 2.* asks for returns"):
+        find("decision_transformer")("Pendulum-v1", dataset=data, offline_updates=1, reward_scale=2.0)

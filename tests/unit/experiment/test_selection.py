@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).parents[2] / "contract"))
 from chain import Chain, M, S, chain_data
 
 from rl_training.algorithms import find
+from rl_training.data.rewards import RewardMap
 from rl_training.errors import ConfigError
 from rl_training.experiment.selection import fitted_q, rank_correlation, td_error
 
@@ -66,13 +67,15 @@ def test_the_error_of_critics_by_hand() -> None:
     for critic in (judged.parts.algorithm.critic, judged.parts.algorithm.value):
         for parameter in critic.parameters():
             parameter.data.zero_()  # every value is 0, so the error is the reward
-    found = td_error(judged, chain_data("discrete"), GAMMA, updates=0, seed=0)
-    assert found.value == pytest.approx(-(0.6 + 1.0) / 5, abs=0.02)
+    found = td_error(judged, chain_data("discrete"), RewardMap(scale=10.0), seed=0)
+    assert found.value == pytest.approx(-10 * (0.6 + 1.0) / 5, abs=0.2), "with the rewards that were learned from"
 
 
-def test_an_agent_without_critics_is_refused_by_its_name() -> None:
-    with pytest.raises(ConfigError, match="ppo has no critics"):
-        td_error(find("ppo")("CartPole-v1"), chain_data("discrete"), GAMMA, updates=0, seed=0)
+@pytest.mark.parametrize("name", ["ppo", "trpo", "awr"])
+def test_an_agent_without_critics_of_actions_is_refused_by_its_name(name: str) -> None:
+    stored: dict[str, Any] = {"dataset": "chain", "offline_updates": 1} if name == "awr" else {}
+    with pytest.raises(ConfigError, match=f"{name} has no critics"):
+        td_error(find(name)(lambda: Chain("discrete"), **stored), chain_data("discrete"), RewardMap(), seed=0)
 
 
 @pytest.mark.parametrize(("a", "b", "expected"), [
