@@ -153,13 +153,19 @@ class Agent:
         return raw
 
     def at_play(self, envs: Any) -> tuple[Any, Any]:
-        """Who plays the episodes of `evaluate`, and in what."""
+        """Who plays test episodes, and in what."""
         return self.actor, envs
+
+    def play(self, envs: Any, episodes: int, index: int, deterministic: bool) -> Evaluation:
+        """Test episodes in these environments; `index`, the step of training, tells their randomness from that of others."""
+        from rl_training.runtime.evaluator import Evaluator
+
+        actor, played = self.at_play(envs)
+        return Evaluator(played, self.config.seed, deterministic).evaluate(actor, episodes, index)
 
     def evaluate(self, num_episodes: int = 20, deterministic: bool = True) -> Evaluation:
         """Play whole episodes on fresh environments; `.mean`, `.std` and `.returns` of the result are raw returns."""
         from rl_training.experiment.envs import evaluation_envs
-        from rl_training.runtime.evaluator import Evaluator
         from rl_training.runtime.rng import preserved
 
         if num_episodes < 1:
@@ -167,8 +173,7 @@ class Agent:
         with preserved():
             envs = evaluation_envs(self.config, self.env_source, num_episodes)
             try:
-                actor, played = self.at_play(envs)
-                return Evaluator(played, self.config.seed, deterministic).evaluate(actor, num_episodes, index=TRAINED)
+                return self.play(envs, num_episodes, TRAINED, deterministic)
             finally:
                 envs.close()
 

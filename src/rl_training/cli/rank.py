@@ -84,18 +84,10 @@ def _agents(folder: Path) -> list[tuple[str, Agent]]:
 
 
 def _data(agent: Agent, given: str | None) -> Dataset:
-    import gymnasium as gym
-
-    from rl_training.data.dataset import load_dataset
-    from rl_training.experiment.envs import time_limit
+    from rl_training.experiment.prepare import stored_data
 
     name = given or agent.config.dataset
     if name is None:
         raise ConfigError(f"This run of {agent.name} learned from no dataset.", fix="Name one with --dataset DATA")
-    space = agent.action_space
-    low, high = (space.low, space.high) if isinstance(space, gym.spaces.Box) else (None, None)
-    data = load_dataset(
-        name, agent.obs_spec, agent.action_spec, low, high, max_episode_steps=time_limit(agent.config),
-        mmap=agent.config.data.memory_map,
-    )  # fmt: skip
+    data = stored_data(agent, name)
     return data if given else data.filter(agent.config.data.keep_best)

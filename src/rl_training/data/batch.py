@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import torch
 
 from rl_training.state import Stateful
@@ -52,6 +53,13 @@ class Draws:
 def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
     """Apply to an array, or to every array of a dict observation."""
     return {k: function(v) for k, v in value.items()} if isinstance(value, dict) else function(value)
+
+
+def concatenated(parts: list[Any]) -> Any:
+    """Arrays, or dict observations of arrays, one after another along the first axis."""
+    if isinstance(parts[0], dict):
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    return np.concatenate(parts)
 
 
 class Buffer(Stateful, Protocol):

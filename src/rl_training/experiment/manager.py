@@ -12,6 +12,7 @@ import torch
 from rl_training._atomic import write_bytes
 from rl_training.agent import Agent
 from rl_training.config import TrainConfig, dump_yaml
+from rl_training.envs.adapter import EnvAdapter
 from rl_training.errors import NonFiniteError, UserError
 from rl_training.experiment import failures, prepare, results, resuming
 from rl_training.experiment.callbacks import CallbackList, Callbacks
@@ -24,7 +25,6 @@ from rl_training.experiment.runs import RunLock, make_run_dir, resolve_run, writ
 from rl_training.experiment.signals import Interrupted, SignalWatch
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.collector import Collector
-from rl_training.runtime.evaluator import Evaluator
 from rl_training.runtime.learner import Learner
 from rl_training.runtime.rng import GlobalRng, derive, preserved, seed_globals
 from rl_training.runtime.trainer import Trainer
@@ -52,7 +52,7 @@ class Run:
         self.agent, self.config, self.dir, self.callbacks = agent, config, store.run_dir, callbacks
         self.progress = make_progress(self.config.logging.progress)
         self.lock, self.store = lock, store
-        self.evaluator: Evaluator | None = None
+        self.evaluation_envs: EnvAdapter | None = None
         self.stop_reason = ""
         self._resumed_from = checkpoint
         self._saved: tuple[int, Path] | None = None
@@ -189,12 +189,9 @@ class Run:
         if not episodes:
             return False
         with self.trainer.timing.phase("evaluate"), preserved():
-            if self.evaluator is None:
-                envs = evaluation_envs(self.config, self.agent.env_source, episodes)
-                self.evaluator = Evaluator(envs, self.config.seed, self.config.evaluation.deterministic)
-            actor, played = self.agent.at_play(self.evaluator.envs)
-            evaluator = Evaluator(played, self.config.seed, self.config.evaluation.deterministic)
-            result = evaluator.evaluate(actor, episodes, self._clock)
+            if self.evaluation_envs is None:
+                self.evaluation_envs = evaluation_envs(self.config, self.agent.env_source, episodes)
+            result = self.agent.play(self.evaluation_envs, episodes, self._clock, self.config.evaluation.deterministic)
         improved = self.records.evaluated(self._clock, result)
         self.progress.say(f"step {self._clock:,}: evaluation {result}{' (best)' if improved else ''}")
         self.callbacks.on_evaluation(self, result)
@@ -218,9 +215,10 @@ class Run:
         self.progress.close()
         if self._opened:
             self.records.logger.close()
-            for owner in (self.trainer.collector, self.evaluator):
-                if owner is not None and owner.envs.envs is not self.agent.env_source:
-                    owner.envs.close()
+            collected = None if self.trainer.collector is None else self.trainer.collector.envs
+            for envs in (collected, self.evaluation_envs):
+                if envs is not None and envs.envs is not self.agent.env_source:
+                    envs.close()
         write_run_info(self.dir, status=status, exit_code=exit_code, reason=reason, step=self._clock)
 
     def _rate(self) -> float:

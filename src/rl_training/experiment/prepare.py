@@ -16,7 +16,7 @@ from rl_training.algorithms.stored import StoredConfig
 from rl_training.config import DataConfig, TrainConfig
 from rl_training.config.schema import section_values
 from rl_training.data.batch import BLOCK, Buffer
-from rl_training.data.dataset import load_dataset
+from rl_training.data.dataset import Dataset, load_dataset
 from rl_training.data.dataset_buffer import BLOCK_ROWS, DatasetBuffer
 from rl_training.data.mixture import MixtureBuffer
 from rl_training.data.replay_buffer import ReplayBuffer
@@ -128,6 +128,15 @@ def check_memory(storage: Storage, steps: int) -> str:
     return f"replay: up to {rows:,} transitions, {size_text(need)} ({size_text(free)} of memory free)"
 
 
+def stored_data(agent: Agent, name: str) -> Dataset:
+    """A dataset as the agent's environment has it."""
+    config, space = agent.config, agent.action_space
+    low, high = (space.low, space.high) if isinstance(space, gym.spaces.Box) else (None, None)
+    return load_dataset(
+        name, agent.obs_spec, agent.action_spec, low, high, max_episode_steps=time_limit(config), mmap=config.data.memory_map
+    )
+
+
 def buffer(agent: Agent) -> tuple[Buffer, dict[str, Any] | None]:
     """The buffer that the run learns from, with the dataset in it when there is one, and what to record about the data."""
     config, own, offline = agent.config, agent.parts.buffer, agent.parts.offline
@@ -136,12 +145,7 @@ def buffer(agent: Agent) -> tuple[Buffer, dict[str, Any] | None]:
         assert own is not None, "check_phases has seen to it"
         return own, None
     assert offline is not None
-    space = agent.action_space
-    low, high = (space.low, space.high) if isinstance(space, gym.spaces.Box) else (None, None)
-    dataset = load_dataset(
-        config.dataset, agent.obs_spec, agent.action_spec, low, high, max_episode_steps=time_limit(config),
-        mmap=config.data.memory_map,
-    ).filter(config.data.keep_best)  # fmt: skip
+    dataset = stored_data(agent, config.dataset).filter(config.data.keep_best)
     reward = reward_map(config.data.reward, config.data.reward_scale, config.data.reward_bias, dataset)
     dataset = replace(dataset, reward=reward(dataset.reward))
     policy = agent.parts.algorithm.policy

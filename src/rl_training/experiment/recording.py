@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rl_training.agent import TRAINED, Agent
 from rl_training.config import TrainConfig
-from rl_training.data.batch import Chunk, tree_map
+from rl_training.data.batch import Chunk, concatenated, tree_map
 from rl_training.data.dataset import Dataset
 from rl_training.envs.scripted import Controller
 from rl_training.experiment.behaviour import Acts, FunctionActor, NoisyActor
@@ -81,7 +81,7 @@ def cut(columns: Chunk) -> Chunk:
 
 def joined(parts: Sequence[Recorded], env_id: str) -> Dataset:
     """All parts, one after another."""
-    columns = {key: _concatenate([part.columns[key] for part in parts]) for key in parts[0].columns}
+    columns = {key: concatenated([part.columns[key] for part in parts]) for key in parts[0].columns}
     return Dataset(**columns, name=f"{env_id} recorded", sha256="", source="recorded", env_id=env_id)
 
 
@@ -98,9 +98,3 @@ def _as_executed(action: NDArray[Any], space: gym.Space[Any]) -> NDArray[Any]:
     low, high = space.low.ravel(), space.high.ravel()
     bounded = np.isfinite(low) & np.isfinite(high)
     return action.clip(np.where(bounded, np.float32(-1), low), np.where(bounded, np.float32(1), high)).astype(np.float32)
-
-
-def _concatenate(parts: list[Any]) -> Any:
-    if isinstance(parts[0], dict):
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    return np.concatenate(parts)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import gymnasium as gym
-import numpy as np
 from numpy.typing import NDArray
 
-from rl_training.data.batch import tree_map
+from rl_training.data.batch import concatenated, tree_map
 from rl_training.data.dataset import Dataset
 from rl_training.data.formats import DAMAGE, Expected, actions, column, flags, observations, rewards, sha256
 from rl_training.data.formats.d4rl import is_stored_here, link_refused, open_hdf5
@@ -58,7 +57,7 @@ def _read(dataset_id: str, expected: Expected, episode_of: EpisodeReader) -> Dat
     if not episodes:
         raise ConfigError(f"{where} holds no transitions.", fix=f"minari download --force {dataset_id}")
     return Dataset(
-        **{key: concatenate([episode[key] for episode in episodes]) for key in episodes[0]},
+        **{key: concatenated([episode[key] for episode in episodes]) for key in episodes[0]},
         name=dataset_id,
         sha256=sha256(folder),
         source=where,
@@ -191,10 +190,3 @@ def _bounds(where: str, space: gym.Space[Any], expected: Expected) -> Expected:
 
 def _from_zero(values: Any, space: gym.Space[Any]) -> Any:
     return values - space.start if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete) else values
-
-
-def concatenate(parts: list[Any]) -> Any:
-    """One array, or dict of arrays, after another."""
-    if isinstance(parts[0], dict):
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    return np.concatenate(parts)

@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from rl_training.data.batch import tree_map
+from rl_training.data.batch import concatenated, tree_map
 from rl_training.data.dataset import Dataset
-from rl_training.data.formats.minari import concatenate, folder_of, require_minari
+from rl_training.data.formats.minari import folder_of, require_minari
 from rl_training.envs.spaces import action_translator
 from rl_training.errors import ConfigError
 from rl_training.specs import ActionSpec
@@ -53,7 +53,7 @@ def _buffer(dataset: Dataset, actions: NDArray[Any], start: int, end: int) -> An
     rows = slice(start, end)
     last = tree_map(lambda a: a[end - 1 : end], dataset.next_obs)
     return EpisodeBuffer(
-        observations=concatenate([tree_map(lambda a: a[rows], dataset.obs), last]),
+        observations=concatenated([tree_map(lambda a: a[rows], dataset.obs), last]),
         actions=actions[rows],
         rewards=dataset.reward[rows],
         terminations=dataset.terminated[rows],
